@@ -1,0 +1,71 @@
+# One command per check; CI calls the same ones. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell command -v $(p))))
+WASM := control_plane/isocost/data/isocost.wasm
+export CARGO_TARGET_DIR := $(CURDIR)/build/target
+
+.PHONY: help
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: setup
+setup: $(VENV)/.installed filter ## virtual environment and filter: all that the other commands need
+
+$(VENV)/.installed: pyproject.toml
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "isocost needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "this Python has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "installing Python packages into $(VENV)"
+	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+.PHONY: filter
+filter: ## build the Envoy filter
+	@bash filter/build.sh
+
+.PHONY: demo
+demo: setup ## 8 fake GPU nodes, agents, control plane and Envoy: replay a real trace for 30 s
+	@$(BIN)/isocost demo $(ARGS)
+
+.PHONY: test
+test: setup test-rust test-python ## every test
+
+.PHONY: test-rust
+test-rust:
+	cd filter && cargo test --workspace --locked --quiet
+
+.PHONY: test-python
+test-python: $(VENV)/.installed
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: check
+check: $(VENV)/.installed check-proto ## lint, types, import rules, formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	cd filter && cargo fmt --all --check
+	cd filter && cargo clippy --workspace --all-targets --locked -- --deny warnings
+
+.PHONY: check-proto
+check-proto: $(VENV)/.installed
+	@rm -rf build/proto && mkdir -p build/proto
+	@$(call generate,build/proto)
+	@diff -r --exclude=__init__.py --exclude=__pycache__ build/proto/isocost/v1 control_plane/isocost/v1 \
+	  || { echo "the generated protobuf code is not current: run make proto" >&2; exit 1; }
+
+.PHONY: proto
+proto: $(VENV)/.installed ## generate control_plane/isocost/v1 from proto/
+	$(call generate,control_plane)
+
+generate = $(BIN)/python -m grpc_tools.protoc -I proto --python_out=$(1) --pyi_out=$(1) proto/isocost/v1/*.proto
+
+.PHONY: wheel
+wheel: setup ## build dist/*.whl with the filter in it
+	$(BIN)/python -m hatchling build --target wheel

@@ -1,0 +1,220 @@
+"""Configuration of the daemons: YAML parsed once into frozen types, refused field by field."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from isocost.errors import ConfigError, FieldError
+from isocost.model import Model, Node
+
+Policy = Literal["weighted_random", "min_entropy"]
+
+
+def _endpoint(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError("must be HOST:PORT with a port between 1 and 65535")
+    return value
+
+
+def _ip_endpoint(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        raise ValueError("must be IP:PORT (IPv6 in brackets)") from None
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise ValueError("must be IP:PORT with a port between 1 and 65535")
+    return value
+
+
+Endpoint = Annotated[str, AfterValidator(_endpoint)]
+IpEndpoint = Annotated[str, AfterValidator(_ip_endpoint)]
+Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+PositiveMs = Annotated[int, Field(gt=0, le=3_600_000)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
+
+
+class WeightSettings(_Settings):
+    """Constants of W = free share * (1 - pcie) * exp(-factor * latency) * health (document B)."""
+
+    latency_factor_per_ms: float = Field(0.05, ge=0)
+    latency_window_s: float = Field(10.0, gt=0)
+    latency_signal: Literal["tpot", "first_byte"] = "tpot"
+    pcie_capacity_bytes_per_s: float = Field(128e9, gt=0)
+
+
+class EntropySettings(_Settings):
+    """Constants of E = kv * GB + age * s / concurrency + net * MB + queue (document A)."""
+
+    kv_per_gb: float = Field(0.3, ge=0)
+    age_per_s: float = Field(0.5, ge=0)
+    net_per_mb: float = Field(0.2, ge=0)
+    reference_concurrency: float = Field(64.0, gt=0)
+    #: Mean predicted entropy of one waiting request, until requests are profiled one by one.
+    waiting_request: float = Field(0.1, ge=0)
+    #: What a node of this GPU kind absorbs relative to the reference card.
+    capacity: Mapping[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+
+
+class FilterSettings(_Settings):
+    """Slow settings of the filter, delivered by ECDS."""
+
+    policy: Policy = "weighted_random"
+    max_table_age_ms: PositiveMs = 5000
+    alternates: int = Field(2, ge=0, le=8)
+
+
+class EnvoySettings(_Settings):
+    """What the control plane tells Envoy about routes and the node cluster."""
+
+    #: Where Envoy's machine keeps the filter; empty = the file of this installation.
+    wasm_path: str = ""
+    connect_timeout_ms: PositiveMs = 1000
+    stream_idle_timeout_s: int = Field(600, gt=0)
+    request_body_buffer_limit_bytes: int = Field(32 * 1024 * 1024, gt=0, le=2**31 - 1)
+    max_concurrent_requests: int = Field(100_000, gt=0)
+    retry_budget_percent: float = Field(20.0, ge=0, le=100)
+    retry_min_concurrency: int = Field(10, ge=0)
+
+
+class DiscoverySettings(_Settings):
+    """Where nodes come from besides the agents that announce themselves."""
+
+    #: A YAML file of nodes, read again when it changes.
+    file: str | None = None
+    #: A node whose agent was silent this long is lost.
+    lost_after_ms: PositiveMs = 3000
+    #: A lost node leaves the roster after this long.
+    forget_after_ms: PositiveMs = 60_000
+    #: With no node known, an empty roster is only sent this long after the start.
+    settle_ms: PositiveMs = 5000
+
+
+class ControlPlaneConfig(_Settings):
+    """The control plane daemon."""
+
+    listen: Endpoint = "127.0.0.1:18000"
+    http: Endpoint = "127.0.0.1:18080"
+    tick_ms: int = Field(200, ge=20, le=10_000)
+    discovery: DiscoverySettings = DiscoverySettings()
+    weight: WeightSettings = WeightSettings()
+    entropy: EntropySettings = EntropySettings()
+    filter: FilterSettings = FilterSettings()
+    envoy: EnvoySettings = EnvoySettings()
+
+
+class ModelSettings(_Settings):
+    name: str = Field(min_length=1)
+    aliases: tuple[str, ...] = Field((), strict=False)
+    weight_bits: int = Field(16, gt=0, le=64)
+    weight_bytes: int = Field(0, ge=0)
+    kv_bytes_per_token: int = Field(0, ge=0)
+    max_length_tokens: int = Field(0, ge=0)
+
+    def model(self) -> Model:
+        return Model(**self.model_dump())
+
+
+class NodeSettings(_Settings):
+    """A node as an operator writes it down: in an agent's configuration or in a discovery file."""
+
+    name: Name
+    address: IpEndpoint
+    rack: Name
+    host: Name
+    gpu_kind: str = ""
+    gpu_count: int = Field(1, ge=1, le=64)
+    models: tuple[ModelSettings, ...] = Field((), strict=False)
+
+    def node(self, start_epoch: int) -> Node:
+        """The node as the instance that started at ``start_epoch`` (unix seconds)."""
+        return Node(
+            name=self.name,
+            instance_id=f"{self.name}@{start_epoch}",
+            address=self.address,
+            rack=self.rack,
+            host=self.host,
+            gpu_kind=self.gpu_kind,
+            gpu_count=self.gpu_count,
+            models=tuple(model.model() for model in self.models),
+        )
+
+
+class NodeListFile(_Settings):
+    """The discovery file."""
+
+    nodes: tuple[NodeSettings, ...] = Field((), strict=False)
+
+
+class AgentNodeSettings(NodeSettings):
+    #: The engine's metrics page.
+    metrics_url: str = Field(pattern=r"^https?://")
+    #: Where the GPU's signals come from: a fake node's telemetry page.
+    telemetry_url: str = Field(pattern=r"^https?://")
+
+
+class AgentConfig(_Settings):
+    """The agent of one GPU machine."""
+
+    name: Name
+    control_plane: Endpoint = "127.0.0.1:18000"
+    interval_ms: int = Field(200, ge=20, le=10_000)
+    nodes: tuple[AgentNodeSettings, ...] = Field(min_length=1, strict=False)
+
+
+Config = TypeVar("Config", bound=_Settings)
+
+
+def load(kind: type[Config], path: Path) -> Config:
+    """Read a YAML file into ``kind``; ConfigError names every refused field."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(str(path), [FieldError("(file)", str(path), str(error))]) from error
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(str(path), [FieldError("(file)", "not YAML", str(error))]) from error
+    return parse(kind, {} if data is None else data, str(path))
+
+
+def parse(kind: type[Config], data: object, source: str) -> Config:
+    """Check plain data against ``kind``; ConfigError names every refused field."""
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(source, [_field_error(kind, item) for item in error.errors()]) from error
+
+
+def _field_error(kind: type[BaseModel], item: Any) -> FieldError:
+    path = ".".join(str(part) for part in item["loc"]) or "(top level)"
+    if item["type"] == "extra_forbidden":
+        allowed = "unknown key; known here: " + ", ".join(_siblings(kind, item["loc"]))
+    elif item["type"] == "missing":
+        return FieldError(path, None, "it is required")
+    else:
+        allowed = item["msg"].removeprefix("Value error, ")
+        allowed = allowed[0].lower() + allowed[1:]
+    return FieldError(path, item["input"], allowed)
+
+
+def _siblings(kind: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    """The keys allowed beside the last part of ``loc``."""
+    current: Any = kind
+    for part in loc[:-1]:
+        if isinstance(part, int):
+            continue
+        current = current.model_fields[part].annotation
+        args = [a for a in getattr(current, "__args__", ()) if isinstance(a, type)]
+        current = next((a for a in args if issubclass(a, BaseModel)), current)
+    return sorted(current.model_fields)

@@ -1,0 +1,46 @@
+"""The error tree of the control plane, the agent and the commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class IsocostError(Exception):
+    """Base of every error that a caller or an operator can act on."""
+
+
+@dataclass(frozen=True)
+class FieldError:
+    """One refused configuration field: its dotted path, the value found, and what is allowed."""
+
+    field: str
+    value: object
+    allowed: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.value!r} is not allowed; {self.allowed}"
+
+
+class ConfigError(IsocostError):
+    """A configuration that cannot be used; carries every refused field."""
+
+    def __init__(self, source: str, fields: list[FieldError]) -> None:
+        self.source = source
+        self.fields = fields
+        super().__init__("\n".join(f"{source}: {field}" for field in fields))
+
+
+class StartError(IsocostError):
+    """Something needed at start is missing or taken: a port, a binary, a file."""
+
+
+class TelemetryError(IsocostError):
+    """A telemetry source or an engine's metrics page could not be read."""
+
+
+class DiscoveryError(IsocostError):
+    """A discovery source gave no usable answer; the last good roster stays."""
+
+
+class RejectedError(IsocostError):
+    """A client or an operator asked for something that does not exist or is not allowed."""

@@ -1,0 +1,126 @@
+"""The types that every stage shares: nodes, signals and samples. Frozen, without behaviour."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass, field
+
+
+class SignalState(enum.IntEnum):
+    """What is known of a signal. The numbers are those of isocost.v1.SignalState."""
+
+    ABSENT = 0
+    MEASURED = 1
+    STALE = 2
+    UNSUPPORTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A number that knows whether it is one. ``value`` means nothing unless measured or stale."""
+
+    state: SignalState
+    value: float = 0.0
+    age_s: float = 0.0
+
+    @property
+    def known(self) -> bool:
+        return self.state in (SignalState.MEASURED, SignalState.STALE)
+
+
+ABSENT = Signal(SignalState.ABSENT)
+UNSUPPORTED = Signal(SignalState.UNSUPPORTED)
+
+
+def measured(value: float, age_s: float = 0.0) -> Signal:
+    return Signal(SignalState.MEASURED, value, age_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model that a node serves; ``weight_bytes`` is the size of its weights at 16 bits."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    weight_bits: int = 16
+    weight_bytes: int = 0
+    kv_bytes_per_token: int = 0
+    max_length_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One inference unit (IU): one engine instance with its GPUs.
+
+    ``instance_id`` is name@start-epoch: a restarted engine is another node.
+    ``address`` is ip:port as Envoy prints it.
+    """
+
+    name: str
+    instance_id: str
+    address: str
+    rack: str
+    host: str
+    gpu_kind: str = ""
+    gpu_count: int = 1
+    models: tuple[Model, ...] = ()
+
+    @property
+    def id(self) -> int:
+        return node_id(self.instance_id)
+
+
+def node_id(instance_id: str) -> int:
+    """The 64-bit identity of an instance: the same in every control plane, never reused."""
+    return int.from_bytes(hashlib.blake2b(instance_id.encode(), digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """One GPU at one moment. ``vram_free_bytes`` is NVML's figure."""
+
+    uuid: str
+    vram_total_bytes: Signal = ABSENT
+    vram_free_bytes: Signal = ABSENT
+    gpu_utilisation: Signal = ABSENT
+    pcie_bytes_per_s: Signal = ABSENT
+    nvlink_active_fraction: Signal = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSample:
+    """What the engine's metrics page said. ``kv_pool_tokens`` is num_gpu_blocks * block_size."""
+
+    running: Signal = ABSENT
+    waiting: Signal = ABSENT
+    kv_usage: Signal = ABSENT
+    kv_pool_tokens: Signal = ABSENT
+    prompt_tokens_total: Signal = ABSENT
+    generation_tokens_total: Signal = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSample:
+    """One node's telemetry: who it is, whether its engine answers, and its signals."""
+
+    node: Node
+    engine_up: bool
+    gpus: tuple[GpuSample, ...] = ()
+    engine: EngineSample = field(default_factory=EngineSample)
+    net_bytes_per_s: Signal = ABSENT
+
+
+class NodeState(enum.IntEnum):
+    """A node's state. The numbers are those of isocost.v1.NodeState."""
+
+    WARMING = 1
+    SERVING = 2
+    SUSPECT = 3
+    DRAINING = 4
+    EJECTED = 5
+    LOST = 6
+
+    @property
+    def eligible(self) -> bool:
+        return self in (NodeState.WARMING, NodeState.SERVING, NodeState.SUSPECT)

@@ -1,0 +1,1 @@
+"""What the gateways observed, summed over Envoys and windows. Pure arithmetic, time is given."""

@@ -1,0 +1,51 @@
+"""What one VM of one Envoy reports: frozen types, free of the wire format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObservation:
+    """One node as one VM saw it.
+
+    ``in_flight`` and ``open_age_s_sum`` (sum of the open requests' ages) are the state at the time
+    of the batch; everything else counts since the VM's previous batch. ``failed_attempts`` were
+    listed before the node that answered; ``unknown_attempts`` failed on a node nobody can name.
+    """
+
+    node_id: int
+    in_flight: int = 0
+    open_age_s_sum: float = 0.0
+    started: int = 0
+    succeeded: int = 0
+    client_errors: int = 0
+    rate_limited: int = 0
+    server_errors: int = 0
+    resets: int = 0
+    client_aborts: int = 0
+    failed_attempts: int = 0
+    unknown_attempts: int = 0
+    first_byte_count: int = 0
+    first_byte_ms_sum: float = 0.0
+    tpot_count: int = 0
+    tpot_ms_sum: float = 0.0
+    total_count: int = 0
+    total_ms_sum: float = 0.0
+    chunks: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One report of one VM. ``incarnation`` names one life of it."""
+
+    envoy: str
+    incarnation: int
+    sequence: int
+    nodes: tuple[NodeObservation, ...]
+    table_version: int = 0
+    picked: int = 0
+    fallback_no_table: int = 0
+    fallback_stale_table: int = 0
+    fallback_no_eligible: int = 0

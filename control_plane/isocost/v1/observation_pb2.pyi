@@ -1,0 +1,85 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class NodeObservation(_message.Message):
+    __slots__ = ("node_id", "in_flight", "open_age_ms_sum", "started", "succeeded", "client_errors", "rate_limited", "server_errors", "resets", "client_aborts", "failed_attempts", "first_byte_count", "first_byte_us_sum", "tpot_count", "tpot_us_sum", "total_count", "total_us_sum", "chunks", "output_tokens", "unknown_attempts")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    OPEN_AGE_MS_SUM_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    SUCCEEDED_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    RATE_LIMITED_FIELD_NUMBER: _ClassVar[int]
+    SERVER_ERRORS_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ABORTS_FIELD_NUMBER: _ClassVar[int]
+    FAILED_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_BYTE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_BYTE_US_SUM_FIELD_NUMBER: _ClassVar[int]
+    TPOT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TPOT_US_SUM_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_US_SUM_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    in_flight: int
+    open_age_ms_sum: int
+    started: int
+    succeeded: int
+    client_errors: int
+    rate_limited: int
+    server_errors: int
+    resets: int
+    client_aborts: int
+    failed_attempts: int
+    first_byte_count: int
+    first_byte_us_sum: int
+    tpot_count: int
+    tpot_us_sum: int
+    total_count: int
+    total_us_sum: int
+    chunks: int
+    output_tokens: int
+    unknown_attempts: int
+    def __init__(self, node_id: _Optional[int] = ..., in_flight: _Optional[int] = ..., open_age_ms_sum: _Optional[int] = ..., started: _Optional[int] = ..., succeeded: _Optional[int] = ..., client_errors: _Optional[int] = ..., rate_limited: _Optional[int] = ..., server_errors: _Optional[int] = ..., resets: _Optional[int] = ..., client_aborts: _Optional[int] = ..., failed_attempts: _Optional[int] = ..., first_byte_count: _Optional[int] = ..., first_byte_us_sum: _Optional[int] = ..., tpot_count: _Optional[int] = ..., tpot_us_sum: _Optional[int] = ..., total_count: _Optional[int] = ..., total_us_sum: _Optional[int] = ..., chunks: _Optional[int] = ..., output_tokens: _Optional[int] = ..., unknown_attempts: _Optional[int] = ...) -> None: ...
+
+class ObservationBatch(_message.Message):
+    __slots__ = ("envoy", "incarnation", "sequence", "taken_at_unix_ms", "table_version", "nodes", "picked", "fallback_no_table", "fallback_stale_table", "fallback_no_eligible")
+    ENVOY_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_AT_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    TABLE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    PICKED_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_NO_TABLE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_STALE_TABLE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_NO_ELIGIBLE_FIELD_NUMBER: _ClassVar[int]
+    envoy: str
+    incarnation: int
+    sequence: int
+    taken_at_unix_ms: int
+    table_version: int
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeObservation]
+    picked: int
+    fallback_no_table: int
+    fallback_stale_table: int
+    fallback_no_eligible: int
+    def __init__(self, envoy: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., taken_at_unix_ms: _Optional[int] = ..., table_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[NodeObservation, _Mapping]]] = ..., picked: _Optional[int] = ..., fallback_no_table: _Optional[int] = ..., fallback_stale_table: _Optional[int] = ..., fallback_no_eligible: _Optional[int] = ...) -> None: ...
+
+class ObservationReport(_message.Message):
+    __slots__ = ("batches",)
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    batches: _containers.RepeatedCompositeFieldContainer[ObservationBatch]
+    def __init__(self, batches: _Optional[_Iterable[_Union[ObservationBatch, _Mapping]]] = ...) -> None: ...
+
+class ObservationAck(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

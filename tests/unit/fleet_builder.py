@@ -1,0 +1,76 @@
+"""Small fleets for the arithmetic's tests."""
+
+from __future__ import annotations
+
+from isocost.model import (
+    ABSENT,
+    UNSUPPORTED,
+    EngineSample,
+    GpuSample,
+    Model,
+    Node,
+    NodeSample,
+    Signal,
+    measured,
+)
+
+GB = 1e9
+KV_BYTES_PER_TOKEN = 131_072
+
+
+def node(name: str = "n1", **changes: object) -> Node:
+    values: dict[str, object] = {
+        "name": name,
+        "instance_id": f"{name}@1",
+        "address": "192.0.2.1:8000",
+        "rack": "r1",
+        "host": f"h-{name}",
+        "gpu_kind": "H100",
+        "models": (Model("m", kv_bytes_per_token=KV_BYTES_PER_TOKEN),),
+    }
+    return Node(**(values | changes))  # type: ignore[arg-type]
+
+
+def sample(
+    of: Node,
+    free_gb: float | Signal = 10.0,
+    total_gb: float = 80.0,
+    kv_pool_gb: float | Signal = 60.0,
+    kv_usage: float | Signal = 0.5,
+    pcie: float | Signal = 0.0,
+    nvlink: float | Signal = 1.0,
+    waiting: float | Signal = 0.0,
+    net: float | Signal = 0.0,
+    engine_up: bool = True,
+) -> NodeSample:
+    """A sample of one GPU; numbers are measured, signals are taken as they are."""
+    return NodeSample(
+        node=of,
+        engine_up=engine_up,
+        gpus=(
+            GpuSample(
+                uuid="GPU-0",
+                vram_total_bytes=measured(total_gb * GB),
+                vram_free_bytes=_signal(free_gb, GB),
+                gpu_utilisation=measured(0.3),
+                pcie_bytes_per_s=_signal(pcie),
+                nvlink_active_fraction=_signal(nvlink),
+            ),
+        ),
+        engine=EngineSample(
+            running=measured(1),
+            waiting=_signal(waiting),
+            kv_usage=_signal(kv_usage),
+            kv_pool_tokens=_signal(kv_pool_gb, GB / KV_BYTES_PER_TOKEN),
+            prompt_tokens_total=measured(0),
+            generation_tokens_total=measured(0),
+        ),
+        net_bytes_per_s=_signal(net),
+    )
+
+
+def _signal(value: float | Signal, scale: float = 1.0) -> Signal:
+    return value if isinstance(value, Signal) else measured(value * scale)
+
+
+__all__ = ["ABSENT", "GB", "UNSUPPORTED", "measured", "node", "sample"]

@@ -1,0 +1,79 @@
+"""Open requests are exact: per node instance, over VMs that come, go and restart."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isocost.observe.batch import Batch, NodeObservation
+from isocost.observe.inflight import VM_GONE_S, InFlight
+
+
+def batch(vm: int, sequence: int, open_by_node: dict[int, int], age_s_sum: float = 0.0) -> Batch:
+    return Batch(
+        envoy="edge-1",
+        incarnation=vm,
+        sequence=sequence,
+        nodes=tuple(
+            NodeObservation(node_id, in_flight=count, open_age_s_sum=age_s_sum)
+            for node_id, count in open_by_node.items()
+        ),
+    )
+
+
+def counts(in_flight: InFlight, ids: list[int], now_s: float) -> list[int]:
+    return in_flight.totals(ids, now_s)[0].tolist()
+
+
+def test_counts_are_summed_over_vms_and_replaced_by_each_report() -> None:
+    in_flight = InFlight()
+    in_flight.apply(batch(1, 0, {7: 3, 8: 1}), 0.0)
+    in_flight.apply(batch(2, 0, {7: 2}), 0.0)
+    assert counts(in_flight, [7, 8, 9], 0.0) == [5, 1, 0]
+    in_flight.apply(batch(1, 1, {7: 1}), 0.2)
+    assert counts(in_flight, [7, 8], 0.2) == [3, 0]
+
+
+def test_a_batch_that_arrives_twice_or_late_changes_nothing() -> None:
+    in_flight = InFlight()
+    in_flight.apply(batch(1, 5, {7: 3}), 0.0)
+    assert not in_flight.apply(batch(1, 5, {7: 9}), 0.1)
+    assert not in_flight.apply(batch(1, 4, {7: 9}), 0.1)
+    assert counts(in_flight, [7], 0.1) == [3]
+
+
+def test_a_vanished_vm_takes_its_counts_along() -> None:
+    in_flight = InFlight()
+    in_flight.apply(batch(1, 0, {7: 3}), 0.0)
+    in_flight.apply(batch(2, 0, {7: 2}), 2.0)
+    in_flight.expire(VM_GONE_S + 0.1)
+    assert counts(in_flight, [7], VM_GONE_S) == [2]
+    assert in_flight.envoys() == {"edge-1": 1}
+
+
+def test_a_restarted_instance_has_its_own_count() -> None:
+    in_flight = InFlight()
+    in_flight.apply(batch(1, 0, {70: 5, 71: 3}), 0.0)
+    in_flight.apply(batch(1, 1, {71: 3}), 0.2)
+    assert counts(in_flight, [71], 0.2) == [3]
+
+
+def test_open_ages_grow_between_reports() -> None:
+    in_flight = InFlight()
+    in_flight.apply(batch(1, 0, {7: 2}, age_s_sum=10.0), 100.0)
+    assert in_flight.totals([7], 103.0)[1][0] == 16.0
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.dictionaries(st.integers(0, 5), st.integers(0, 50))),
+        max_size=30,
+    )
+)
+def test_the_total_is_the_sum_of_each_vms_last_report(
+    reports: list[tuple[int, dict[int, int]]],
+) -> None:
+    in_flight, last = InFlight(), {}
+    for sequence, (vm, open_by_node) in enumerate(reports):
+        in_flight.apply(batch(vm, sequence, open_by_node), 0.0)
+        last[vm] = open_by_node
+    expected = [sum(report.get(node, 0) for report in last.values()) for node in range(6)]
+    assert counts(in_flight, list(range(6)), 0.0) == expected

@@ -1,0 +1,97 @@
+"""A bad configuration is refused with the field, the value and what is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile, load, parse
+from isocost.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("data", "field", "value", "allowed"),
+    [
+        ({"weigth": {}}, "weigth", {}, "known here: discovery, entropy, envoy, filter, http"),
+        ({"weight": {"latency": 1}}, "weight.latency", 1, "latency_factor_per_ms"),
+        (
+            {"weight": {"latency_factor_per_ms": -0.1}},
+            "weight.latency_factor_per_ms",
+            -0.1,
+            "greater than or equal to 0",
+        ),
+        ({"listen": "127.0.0.1:70000"}, "listen", "127.0.0.1:70000", "between 1 and 65535"),
+        ({"listen": "127.0.0.1"}, "listen", "127.0.0.1", "HOST:PORT"),
+        ({"tick_ms": 1}, "tick_ms", 1, "greater than or equal to 20"),
+        ({"tick_ms": "fast"}, "tick_ms", "fast", "valid integer"),
+        ({"filter": {"policy": "best"}}, "filter.policy", "best", "'weighted_random'"),
+        ({"entropy": {"kv_per_gb": float("nan")}}, "entropy.kv_per_gb", None, "finite"),
+        ({"entropy": {"capacity": {"H100": 0.0}}}, "entropy.capacity.H100", 0.0, "greater than 0"),
+        ([], "(top level)", [], "dictionary"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(
+    data: object, field: str, value: object, allowed: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(ControlPlaneConfig, data, "test")
+    (error,) = caught.value.fields
+    assert error.field == field
+    if value is not None:
+        assert error.value == value
+    assert allowed in error.allowed
+    assert f"test: {field}: " in str(caught.value)
+
+
+def test_every_bad_field_is_named_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(ControlPlaneConfig, {"tick_ms": 0, "http": "x", "extra": 1}, "test")
+    assert {error.field for error in caught.value.fields} == {"tick_ms", "http", "extra"}
+
+
+def test_defaults_need_no_file_content(tmp_path: Path) -> None:
+    path = tmp_path / "empty.yaml"
+    path.write_text("")
+    assert load(ControlPlaneConfig, path) == ControlPlaneConfig()
+
+
+@pytest.mark.parametrize("content", [b"a: [", b"\xff\xfe\x00", b"a: b: c"])
+def test_a_file_that_is_not_yaml_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"bad\.yaml"):
+        load(ControlPlaneConfig, path)
+
+
+def test_a_missing_file_is_refused_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere"):
+        load(ControlPlaneConfig, tmp_path / "nowhere.yaml")
+
+
+NODE = {"name": "a", "address": "192.0.2.1:8000", "rack": "r1", "host": "h1"}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"address": "gpu-1.example:8000"}, "nodes.0.address"),
+        ({"address": ":8000"}, "nodes.0.address"),
+        ({"address": "192.0.2.1:0"}, "nodes.0.address"),
+        ({"name": ""}, "nodes.0.name"),
+        ({"name": "a,b"}, "nodes.0.name"),
+        ({"gpu_count": 0}, "nodes.0.gpu_count"),
+    ],
+)
+def test_a_bad_node_is_refused_by_its_place(change: dict[str, object], field: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(NodeListFile, {"nodes": [NODE | change]}, "nodes.yaml")
+    assert [error.field for error in caught.value.fields] == [field]
+
+
+def test_an_ipv6_address_in_brackets_is_a_node_address() -> None:
+    (node,) = parse(NodeListFile, {"nodes": [NODE | {"address": "[2001:db8::1]:8000"}]}, "x").nodes
+    assert node.node(start_epoch=5).instance_id == "a@5"
+
+
+def test_an_agent_without_nodes_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"nodes: .* at least 1"):
+        parse(AgentConfig, {"name": "host-1", "nodes": []}, "agent.yaml")
