@@ -1,0 +1,3 @@
+"""Isocost: the equal-cost load balancer for LLM inference fleets."""
+
+__version__ = "0.1.0"

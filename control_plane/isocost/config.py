@@ -87,6 +87,18 @@ class EnvoySettings(_Settings):
     retry_min_concurrency: int = Field(10, ge=0)
 
 
+class BootstrapSettings(_Settings):
+    """What differs in Envoy's bootstrap from machine to machine."""
+
+    #: Every Envoy needs its own.
+    node_id: Name = "edge-1"
+    listen: IpEndpoint = "0.0.0.0:10000"
+    admin: IpEndpoint = "127.0.0.1:9901"
+    control_plane: Endpoint = "127.0.0.1:18000"
+    #: Where this Envoy finds the filter; empty = the file of this installation.
+    wasm_path: str = ""
+
+
 class DiscoverySettings(_Settings):
     """Where nodes come from besides the agents that announce themselves."""
 

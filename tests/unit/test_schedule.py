@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isocost.schedule import next_tick_s
+from isocost.schedule import first_tick_in_s, next_tick_s, report_lead_s
 
 
 def test_ticks_are_multiples_of_the_interval_from_the_start() -> None:
@@ -22,3 +22,20 @@ def test_the_next_tick_is_within_one_interval_and_not_in_the_past(
     now_s = start_s + later_s
     due_s = next_tick_s(start_s, interval_s, now_s)
     assert now_s - 1e-6 <= due_s <= now_s + interval_s + 1e-6
+
+
+@given(st.sampled_from([0.02, 0.2, 1.0]), st.floats(0, 0.1), st.floats(1.7e9, 2.0e9))
+def test_the_first_tick_is_within_one_interval_and_leads_a_multiple_of_it(
+    interval_s: float, lead_s: float, unix_s: float
+) -> None:
+    wait_s = first_tick_in_s(interval_s, lead_s, unix_s)
+    assert 0 <= wait_s <= interval_s
+    remainder = (unix_s + wait_s + lead_s) % interval_s
+    assert min(remainder, interval_s - remainder) < 1e-5
+
+
+def test_agents_lead_the_tick_by_different_times() -> None:
+    leads = [report_lead_s(f"host-{index}") for index in range(1000)]
+    assert min(leads) >= 0.06
+    assert max(leads) <= 0.1
+    assert max(leads) - min(leads) > 0.035

@@ -66,9 +66,7 @@ class FleetObserver:
             setattr(self.decisions, kind.name, total)
         for node in batch.nodes:
             self._tpot.add(node.node_id, node.tpot_ms_sum, node.tpot_count, now_s)
-            self._first_byte.add(
-                node.node_id, node.first_byte_ms_sum, node.first_byte_count, now_s
-            )
+            self._first_byte.add(node.node_id, node.first_byte_ms_sum, node.first_byte_count, now_s)
             self._count(node)
 
     def _count(self, node: NodeObservation) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from isocost.config import EntropySettings, WeightSettings
 from isocost.model import Node, NodeSample
 from isocost.observe.fleet import Observed
-from isocost.score.columns import Column, Floats, column
+from isocost.score.columns import Column, Floats, column, derived
 from isocost.score.entropy import EntropyTerms, entropy_terms, node_capacity
 from isocost.score.health import health_factor
 from isocost.score.telemetry import FleetTelemetry, fleet_telemetry
@@ -29,7 +29,7 @@ class Decision:
     standings: tuple[Standing, ...]
     telemetry: FleetTelemetry
     free_share: Column
-    pcie_utilisation: Floats
+    pcie_utilisation: Column
     latency_ms: Column
     health: Floats
     entropy_terms: EntropyTerms
@@ -48,18 +48,20 @@ def decide(
     """Score n nodes. ``ages_s`` is the time since each sample arrived."""
     telemetry = fleet_telemetry(nodes, samples, ages_s)
     standings = tuple(
-        standing(sample, age_s, lost_after_s)
-        for sample, age_s in zip(samples, ages_s, strict=True)
+        standing(sample, age_s, lost_after_s) for sample, age_s in zip(samples, ages_s, strict=True)
     )
     eligible = np.array([item.state.eligible for item in standings], dtype=np.bool_)
     free_share = free_vram_share(telemetry)
-    pcie = telemetry.pcie_bytes_per_s.filled(0.0) / weight_settings.pcie_capacity_bytes_per_s
+    pcie = derived(
+        telemetry.pcie_bytes_per_s.value / weight_settings.pcie_capacity_bytes_per_s,
+        telemetry.pcie_bytes_per_s,
+    )
     by_signal = {"tpot": observed.tpot_ms, "first_byte": observed.first_byte_ms}
     latency_ms = column(by_signal[weight_settings.latency_signal])
     health = health_factor(telemetry)
     weight = relative_weight(
         free_share.filled(default=1.0),
-        pcie,
+        pcie.filled(default=0.0),
         latency_ms.filled(default=0.0),
         health,
         eligible,

@@ -15,6 +15,11 @@ class Override:
     weight: float | None = None
     entropy: float | None = None
 
+    def text(self) -> str:
+        if self.weight is not None:
+            return f"weight {self.weight:g} by hand"
+        return f"entropy {self.entropy:g} by hand"
+
 
 def parse_override(data: object) -> Override:
     """An override from plain data: {"weight": W} or {"entropy": E}, numbers or their text.
@@ -24,7 +29,10 @@ def parse_override(data: object) -> Override:
     if not isinstance(data, dict) or len(data) != 1:
         raise RejectedError('an override is {"weight": W} or {"entropy": E}')
     ((field, value),) = data.items()
-    limits = {"weight": (1.0, "a number from 0 to 1"), "entropy": (math.inf, "a number >= 0, or inf")}
+    limits = {
+        "weight": (1.0, "a number from 0 to 1"),
+        "entropy": (math.inf, "a number >= 0, or inf"),
+    }
     if field not in limits:
         raise RejectedError(f"unknown field {field!r}; an override has weight or entropy")
     most, allowed = limits[field]

@@ -1,0 +1,1 @@
+"""Load generation and reports: what users, benchmarks and the demo measure with."""

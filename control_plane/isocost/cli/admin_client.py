@@ -1,0 +1,44 @@
+"""The commands' way to the control plane's admin API."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from isocost.errors import RejectedError, StartError
+
+DEFAULT_HTTP = "127.0.0.1:18080"
+_TIMEOUT_S = 5.0
+
+
+def add_http_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        default=DEFAULT_HTTP,
+        help=f"the control plane's HTTP address (default {DEFAULT_HTTP})",
+    )
+
+
+def call(http: str, method: str, path: str, body: object = None) -> Any:
+    """One call of the admin API; RejectedError carries its message, StartError says unreachable."""
+    request = urllib.request.Request(f"http://{http}{path}", method=method)
+    if body is not None:
+        request.data = json.dumps(body).encode()
+        request.add_header("content-type", "application/json")
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        with error:
+            text = error.read().decode(errors="replace")
+        try:
+            message = json.loads(text)["error"]["message"]
+        except (ValueError, KeyError, TypeError):
+            message = f"HTTP {error.code}: {text[:200]}"
+        raise RejectedError(message) from error
+    except (OSError, ValueError) as error:
+        raise StartError(f"no control plane answers at {http}: {error} (--http)") from error

@@ -1,0 +1,37 @@
+"""`isocost control-plane`: the daemon that scores the fleet and feeds every Envoy."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "run the control plane: score the nodes, push their numbers to every Envoy"
+EXAMPLES = """  isocost control-plane
+  isocost control-plane --config /etc/isocost/control-plane.yaml
+  isocost control-plane --listen 0.0.0.0:18000 --policy min_entropy
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="YAML configuration")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="gRPC: Envoys and agents")
+    parser.add_argument("--http", metavar="HOST:PORT", help="metrics, health and admin pages")
+    parser.add_argument("--policy", help="weighted_random or min_entropy")
+
+
+def run(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from isocost.config import ControlPlaneConfig, load, parse
+    from isocost.daemon import serve
+
+    config = load(ControlPlaneConfig, args.config) if args.config else ControlPlaneConfig()
+    changes = config.model_dump()
+    if args.listen:
+        changes["listen"] = args.listen
+    if args.http:
+        changes["http"] = args.http
+    if args.policy:
+        changes["filter"]["policy"] = args.policy
+    asyncio.run(serve(parse(ControlPlaneConfig, changes, str(args.config or "command line"))))
+    return 0

@@ -1,0 +1,89 @@
+"""The `isocost` command: finds the subcommand, turns errors into exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from isocost import __version__
+from isocost.errors import ConfigError, IsocostError, RejectedError
+
+#: Commands in the order of `--help`; a nested command is "outer inner".
+COMMANDS = {
+    "demo": "isocost.cli.demo",
+    "control-plane": "isocost.cli.control_plane",
+    "agent": "isocost.cli.agent",
+    "fake-node": "isocost.cli.fake_node",
+    "nodes": "isocost.cli.nodes",
+    "weight": "isocost.cli.weight",
+    "config check": "isocost.cli.config_check",
+    "config bootstrap": "isocost.cli.config_bootstrap",
+}
+
+EXIT_DONE, EXIT_NO, EXIT_USAGE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+EPILOG = """exit codes: 0 done, 1 the answer is no, 2 wrong usage, 3 could not run
+
+example: isocost demo
+"""
+
+
+def build_parser(modules: dict[str, ModuleType]) -> argparse.ArgumentParser:
+    """The parser of every command in ``modules`` (command -> module)."""
+    parser = argparse.ArgumentParser(
+        prog="isocost",
+        description="Equal-cost load balancer for LLM inference fleets.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"isocost {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    groups: dict[str, argparse._SubParsersAction[argparse.ArgumentParser]] = {}
+    for name, module in modules.items():
+        outer, _, inner = name.partition(" ")
+        target = commands
+        if inner:
+            if outer not in groups:
+                group = commands.add_parser(outer, help=f"{outer} commands")
+                groups[outer] = group.add_subparsers(metavar="COMMAND", required=True)
+            target = groups[outer]
+        sub = target.add_parser(
+            inner or outer,
+            help=module.SUMMARY,
+            description=module.SUMMARY,
+            epilog=f"examples:\n{module.EXAMPLES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the result is its exit code."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    modules = {name: importlib.import_module(path) for name, path in COMMANDS.items()}
+    args = build_parser(modules).parse_args(argv)
+    try:
+        return int(args.run(args))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    except RejectedError as error:
+        print(f"isocost: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except IsocostError as error:
+        print(f"isocost: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

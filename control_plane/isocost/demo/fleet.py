@@ -1,0 +1,72 @@
+"""The demo's fleet: unequal GPUs, so that an equal number of requests would be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from isocost.fake.cards import KV_BYTES_PER_TOKEN, MAX_LENGTH_TOKENS, WEIGHT_BYTES
+
+MODEL = "llama-3.1-8b-instruct"
+
+#: Two nodes a host, two hosts a rack: the alternates of a pick are always on other hosts.
+_HOSTS = (
+    ("rack-a", "host-a1", "H100"),
+    ("rack-a", "host-a2", "H100"),
+    ("rack-b", "host-b1", "H100"),
+    ("rack-b", "host-b2", "A100"),
+)
+_NODES_PER_HOST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DemoNode:
+    """One fake node; it listens on 127.0.0.1."""
+
+    name: str
+    rack: str
+    host: str
+    gpu_kind: str
+    port: int
+
+    def agent_entry(self) -> Mapping[str, object]:
+        """The node as the agent's configuration names it."""
+        url = f"http://127.0.0.1:{self.port}"
+        return {
+            "name": self.name,
+            "address": f"127.0.0.1:{self.port}",
+            "rack": self.rack,
+            "host": self.host,
+            "gpu_kind": self.gpu_kind,
+            "gpu_count": 1,
+            "models": [
+                {
+                    "name": MODEL,
+                    "weight_bytes": WEIGHT_BYTES,
+                    "kv_bytes_per_token": KV_BYTES_PER_TOKEN,
+                    "max_length_tokens": MAX_LENGTH_TOKENS,
+                }
+            ],
+            "metrics_url": f"{url}/metrics",
+            "telemetry_url": f"{url}/fake/telemetry",
+        }
+
+
+def fleet(port_base: int) -> tuple[DemoNode, ...]:
+    """Eight nodes in two racks on consecutive ports."""
+    return tuple(
+        DemoNode(
+            name=f"{kind.lower()}-{host.removeprefix('host-')}-{index}",
+            rack=rack,
+            host=host,
+            gpu_kind=kind,
+            port=port_base + position * _NODES_PER_HOST + index,
+        )
+        for position, (rack, host, kind) in enumerate(_HOSTS)
+        for index in range(_NODES_PER_HOST)
+    )
+
+
+def by_rack(nodes: tuple[DemoNode, ...]) -> Mapping[str, tuple[DemoNode, ...]]:
+    racks = dict.fromkeys(node.rack for node in nodes)
+    return {rack: tuple(node for node in nodes if node.rack == rack) for rack in racks}

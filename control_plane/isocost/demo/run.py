@@ -1,0 +1,152 @@
+"""The demo's course: check, start, wait, replay, report. Whatever happens, everything ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import aiohttp
+from rich.console import Console
+
+from isocost import __version__
+from isocost.bench import machine, trace
+from isocost.bench.access_log import AccessLog
+from isocost.bench.assemble import Measurement, assemble
+from isocost.bench.replay import Replay, ReplaySettings, RequestResult
+from isocost.demo import launch
+from isocost.demo.control_plane import ControlPlane
+from isocost.demo.display import display_for
+from isocost.demo.fleet import MODEL
+from isocost.demo.observer import Observer
+from isocost.demo.options import DemoOptions
+from isocost.demo.ports import check_ports
+from isocost.demo.processes import Processes
+from isocost.demo.readiness import wait_ready
+from isocost.demo.results import print_results
+from isocost.demo.verdict import problems
+from isocost.envoy.binary import find_envoy
+from isocost.errors import StartError
+from isocost.files import WASM
+
+_SAMPLE_S = 1.0
+_REFRESH_S = 0.5
+
+
+async def run_demo(options: DemoOptions, console: Console) -> int:
+    """Run the demo; the exit code: 0 if nothing failed, 1 if something did.
+
+    StartError: something is missing, a port is taken, or a process ended by itself.
+    """
+    check_ports(launch.wanted_ports(options))
+    envoy = find_envoy(options.envoy)
+    if not WASM.is_file():
+        raise StartError(f"the filter {WASM} is missing: build it with `make filter`")
+    if not options.report.absolute().parent.is_dir():
+        raise StartError(f"--report {options.report}: there is no such directory")
+    run_dir = Path(tempfile.mkdtemp(prefix="isocost-demo-"))
+    keep_logs = True
+    try:
+        with Processes(run_dir) as processes:
+            stage = launch.Stage(run_dir, envoy, options)
+            run = await _run(stage, processes, console)
+        report = assemble(run)
+        print_results(console, report)
+        report.write(options.report)
+        console.print(f"report: {options.report}", highlight=False, soft_wrap=True)
+        found = problems(report, run)
+        for problem in found:
+            console.print(f"FAILED: {problem}", style="bold red", soft_wrap=True)
+        keep_logs = options.keep_logs or bool(found)
+    except asyncio.CancelledError:
+        keep_logs = options.keep_logs
+        raise
+    finally:
+        if keep_logs:
+            console.print(f"logs: {run_dir}", highlight=False, soft_wrap=True)
+        else:
+            shutil.rmtree(run_dir, ignore_errors=True)
+    return 1 if found else 0
+
+
+async def _run(stage: launch.Stage, processes: Processes, console: Console) -> Measurement:
+    """Start everything, wait for it, and replay the trace."""
+    options = stage.options
+    started_s = time.monotonic()
+    envoy_pid = launch.start_all(stage, processes)
+    gateway = ReplaySettings(f"http://127.0.0.1:{options.port}", MODEL, options.seed)
+    access_log = AccessLog(stage.access_log)
+    async with aiohttp.ClientSession() as session:
+        control_plane = ControlPlane(session, options.http_port)
+        await wait_ready(stage.nodes, processes, control_plane, access_log, gateway)
+        console.print(
+            f"{len(stage.nodes)} nodes ready after {time.monotonic() - started_s:.1f} s; "
+            f"gateway {gateway.base_url}, control plane http://127.0.0.1:{options.http_port}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        requests = trace.compressed(trace.bundled(), trace.BUNDLED_SPAN_S, options.duration_s)
+        observer = Observer(stage.nodes, access_log, control_plane)
+        cpu_before, envoy_cpu_before_s = machine.cpu_times(), machine.process_cpu_s(envoy_pid)
+        results = await _replay(Replay(requests, gateway), observer, processes, console)
+        cpu_after, envoy_cpu_after_s = machine.cpu_times(), machine.process_cpu_s(envoy_pid)
+        await observer.read_log_until(len(results))
+        return Measurement(
+            policy=options.policy,
+            seed=options.seed,
+            results=results,
+            log=tuple(observer.log),
+            nodes=observer.weighed_nodes(),
+            push_interval_ms=await control_plane.push_interval_ms(),
+            wasm_bytes=WASM.stat().st_size,
+            envoy_cpu_s=_difference(envoy_cpu_after_s, envoy_cpu_before_s),
+            machine_busy=machine.busy_fraction(cpu_before, cpu_after),
+            versions={
+                "isocost": __version__,
+                "envoy": await _envoy_version(session, options.admin_port),
+                "python": platform.python_version(),
+            },
+        )
+
+
+async def _replay(
+    replay: Replay, observer: Observer, processes: Processes, console: Console
+) -> tuple[RequestResult, ...]:
+    """Replay while watching; StartError if a process ends meanwhile."""
+    os.nice(launch.LOAD_NICE)
+    started_s = time.monotonic()
+    next_sample_s = 0.0
+    task = asyncio.create_task(replay.run())
+    try:
+        with display_for(console) as display:
+            while not task.done():
+                processes.check()
+                elapsed_s = time.monotonic() - started_s
+                if elapsed_s >= next_sample_s:
+                    next_sample_s += _SAMPLE_S
+                    await observer.sample(weigh=replay.sent < replay.total)
+                observer.read_log()
+                display.update(elapsed_s, replay, observer.view())
+                await asyncio.wait({task}, timeout=_REFRESH_S)
+        return task.result()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def _difference(after: float | None, before: float | None) -> float | None:
+    return None if after is None or before is None else after - before
+
+
+async def _envoy_version(session: aiohttp.ClientSession, admin_port: int) -> str | None:
+    """Envoy's release, from "COMMIT/RELEASE/Clean/..." as its admin page says it."""
+    try:
+        async with session.get(f"http://127.0.0.1:{admin_port}/server_info") as response:
+            info = await response.json(content_type=None)
+        return str(info["version"]).split("/")[1]
+    except (aiohttp.ClientError, ValueError, LookupError):
+        return None

@@ -1,0 +1,50 @@
+"""The stream on which agents report their nodes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncIterator
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from isocost.discovery.registry import Registry
+from isocost.discovery.report import ReportReader
+from isocost.v1 import telemetry_pb2
+
+SERVICE = "isocost.v1.Telemetry"
+
+log = logging.getLogger(__name__)
+
+
+class TelemetryService:
+    """Feeds the registry with what agents report."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        handler = grpc.stream_unary_rpc_method_handler(
+            self._report, response_serializer=telemetry_pb2.TelemetryAck.SerializeToString
+        )
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, {"Report": handler}),)
+        )
+
+    async def _report(
+        self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+    ) -> telemetry_pb2.TelemetryAck:
+        reader = ReportReader()
+        refused: tuple[str, ...] = ()
+        async for data in requests:
+            try:
+                message = telemetry_pb2.TelemetryReport.FromString(data)
+            except DecodeError:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not a TelemetryReport")
+            report = reader.read(message)
+            self._registry.receive(report, time.monotonic())
+            if report.refused != refused:
+                refused = report.refused
+                log.warning("agent %s: refused: %s", report.agent, "; ".join(refused) or "nothing")
+        return telemetry_pb2.TelemetryAck()

@@ -1,0 +1,12 @@
+"""Where an installation keeps the files that are no code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_DATA = Path(__file__).parent / "data"
+
+#: The filter; built by `make filter`, part of every wheel.
+WASM = _DATA / "isocost.wasm"
+#: Envoy's bootstrap: in a checkout a link to envoy/bootstrap.yaml.
+BOOTSTRAP = _DATA / "bootstrap.yaml"

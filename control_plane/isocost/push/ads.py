@@ -1,0 +1,134 @@
+"""The ADS server: one task reads and one writes for each stream, all from one cache."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from itertools import count
+
+import grpc
+import grpc.aio
+
+from isocost.push.cache import Cache
+from isocost.push.encode import ResponseEncoder
+from isocost.push.log_limit import LimitedLog
+from isocost.push.request import RequestError, parse_request
+from isocost.push.stream import ClientStatus, Stream
+from isocost.push.subscription import Outcome
+
+SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
+METHOD = "StreamAggregatedResources"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PushIntervals:
+    """Nearest-rank percentiles of the times between Tables, over all connected clients."""
+
+    count: int
+    p50_ms: float
+    p99_ms: float
+
+
+class AdsService:
+    """Serves the cache to every client. ``clock`` is monotonic, in seconds."""
+
+    def __init__(self, cache: Cache, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._encoder = ResponseEncoder()
+        self._log = LimitedLog(logger, clock)
+        self._streams: set[Stream] = set()
+        # Nonces of this life differ from those that clients still hold of a former one.
+        self._life = secrets.token_hex(4)
+        self._numbers = count(1)
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Register on a server that was made with ``server_options()``."""
+        handler = grpc.stream_stream_rpc_method_handler(self._serve)
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),)
+        )
+
+    def clients(self) -> tuple[ClientStatus, ...]:
+        """The connected clients, in no order."""
+        now_s = self._clock()
+        return tuple(stream.status(now_s) for stream in self._streams)
+
+    def push_intervals_ms(self) -> list[float]:
+        """The last intervals between Tables of every connected client, in one list."""
+        return [interval for stream in self._streams for interval in stream.table_intervals_ms]
+
+    def push_interval_ms(self) -> PushIntervals | None:
+        """Percentiles of ``push_intervals_ms``; None before any client had two Tables."""
+        ordered = sorted(self.push_intervals_ms())
+        if not ordered:
+            return None
+        p50_ms, p99_ms = (ordered[math.ceil(len(ordered) * part) - 1] for part in (0.5, 0.99))
+        return PushIntervals(len(ordered), p50_ms, p99_ms)
+
+    async def _serve(
+        self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+    ) -> None:
+        stream = Stream(f"{self._life}.{next(self._numbers)}", context.peer(), self._clock())
+        self._streams.add(stream)
+        try:
+            await self._exchange(stream, requests, context)
+        except RequestError as error:
+            self._log.warn("invalid", f"closed the stream of {stream.client}: {error}")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            self._streams.discard(stream)
+
+    async def _exchange(
+        self, stream: Stream, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+    ) -> None:
+        """Read and write at once until the client is done, gone or wrong."""
+        with self._cache.watch() as wake:
+            tasks = (
+                asyncio.create_task(self._read(stream, requests, wake)),
+                asyncio.create_task(self._write(stream, context, wake)),
+            )
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    async def _read(
+        self, stream: Stream, requests: AsyncIterator[bytes], wake: asyncio.Event
+    ) -> None:
+        async for raw in requests:
+            request = parse_request(raw)
+            if stream.on_request(request) is Outcome.NACKED:
+                self._log.warn(
+                    request.type_url,
+                    f"{stream.client} refused {request.type_url}: {request.error}",
+                )
+            wake.set()
+
+    async def _write(
+        self, stream: Stream, context: grpc.aio.ServicerContext, wake: asyncio.Event
+    ) -> None:
+        while True:
+            wake.clear()
+            # Each turn reads the newest snapshot, so a slow write skips what it was too late for.
+            while (send := stream.next_send(self._cache.snapshot)) is not None:
+                try:
+                    await context.write(
+                        self._encoder.encode(send.resources, send.names, send.nonce)
+                    )
+                except (grpc.aio.InternalError, grpc.aio.UsageError):
+                    # The client left while the write waited: its end, not an error of ours.
+                    return
+                stream.written(send, self._clock())
+            await wake.wait()

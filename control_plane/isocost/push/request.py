@@ -1,0 +1,107 @@
+"""What a client asks: a DiscoveryRequest read by hand, because Envoy's is 60 KB of node.
+
+An Envoy sends its whole list of extensions with the first request of a stream, or with every
+one. Reading that into objects blocks the loop for 10 ms a request, which fifty Envoys that
+reconnect at once would feel as half a second without a push. Only the node's id is of use, and
+the rest can be stepped over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from isocost.errors import IsocostError
+
+#: Longest piece of a client's error text that is kept; Envoy's own are a few lines.
+ERROR_TEXT_LIMIT = 1024
+
+# Field numbers of envoy.service.discovery.v3.DiscoveryRequest, core.v3.Node, google.rpc.Status.
+_VERSION, _NODE, _NAMES, _TYPE_URL, _NONCE, _ERROR = 1, 2, 3, 4, 5, 6
+_NODE_ID = 1
+_STATUS_MESSAGE = 2
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_FIXED_SIZE = {_FIXED64: 8, _FIXED32: 4}
+
+
+class RequestError(IsocostError):
+    """A client sent something that is not a request for a type that is served."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One DiscoveryRequest. ``error`` is the text of a NACK, None for anything else."""
+
+    type_url: str
+    names: tuple[str, ...] = ()
+    nonce: str = ""
+    error: str | None = None
+    node_id: str = ""
+
+
+def parse_request(raw: bytes) -> Request:
+    """Read a serialised DiscoveryRequest; RequestError if it is not one."""
+    type_url = nonce = node_id = ""
+    error: str | None = None
+    names: list[str] = []
+    try:
+        for number, value in _strings(raw):
+            if number == _TYPE_URL:
+                type_url = value.decode()
+            elif number == _NAMES:
+                names.append(value.decode())
+            elif number == _NONCE:
+                nonce = value.decode()
+            elif number == _NODE:
+                node_id = _last_string(value, _NODE_ID)
+            elif number == _ERROR:
+                error = _last_string(value, _STATUS_MESSAGE)[:ERROR_TEXT_LIMIT]
+    except ValueError as problem:
+        raise RequestError(f"not a DiscoveryRequest: {problem}") from problem
+    return Request(type_url, tuple(names), nonce, error, node_id)
+
+
+def _last_string(message: bytes, wanted: int) -> str:
+    text = ""
+    for number, value in _strings(message):
+        if number == wanted:
+            text = value.decode()
+    return text
+
+
+def _strings(message: bytes) -> Iterator[tuple[int, bytes]]:
+    """The length-delimited fields of a protobuf message; the others are stepped over."""
+    at, end = 0, len(message)
+    while at < end:
+        tag, at = _varint(message, at)
+        number, wire = tag >> 3, tag & 7
+        if number == 0:
+            raise ValueError("field number 0")
+        if wire == _VARINT:
+            _, at = _varint(message, at)
+            continue
+        if wire == _BYTES:
+            size, at = _varint(message, at)
+        elif wire in _FIXED_SIZE:
+            size = _FIXED_SIZE[wire]
+        else:
+            raise ValueError(f"wire type {wire}")
+        if size > end - at:
+            raise ValueError("it ends inside a field")
+        if wire == _BYTES:
+            yield number, message[at : at + size]
+        at += size
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(message):
+            raise ValueError("it ends inside a number")
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError("a number longer than 10 bytes")

@@ -1,0 +1,92 @@
+"""What an agent tells the control plane: samples as the messages of isocost.v1.
+
+The way back is discovery.report: each side of the stream needs only its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from isocost.model import EngineSample, GpuSample, Model, Node, NodeSample, Signal
+from isocost.v1 import roster_pb2, telemetry_pb2
+
+
+def encode_report(
+    agent: str,
+    sequence: int,
+    wall_unix_s: float,
+    monotonic_s: float,
+    samples: Iterable[NodeSample],
+) -> telemetry_pb2.TelemetryReport:
+    return telemetry_pb2.TelemetryReport(
+        agent=agent,
+        sequence=sequence,
+        wall_unix_ms=round(wall_unix_s * 1e3),
+        monotonic_ms=round(monotonic_s * 1e3),
+        nodes=[encode_sample(sample) for sample in samples],
+    )
+
+
+def encode_sample(sample: NodeSample) -> telemetry_pb2.NodeSample:
+    return telemetry_pb2.NodeSample(
+        node=encode_node(sample.node),
+        engine_up=sample.engine_up,
+        gpus=[_gpu(gpu) for gpu in sample.gpus],
+        engine=_engine(sample.engine),
+        net_bytes_per_s=encode_signal(sample.net_bytes_per_s),
+    )
+
+
+def encode_node(node: Node) -> roster_pb2.Node:
+    return roster_pb2.Node(
+        id=node.id,
+        name=node.name,
+        instance_id=node.instance_id,
+        address=node.address,
+        rack=node.rack,
+        host=node.host,
+        gpu_kind=node.gpu_kind,
+        gpu_count=node.gpu_count,
+        models=[_model(model) for model in node.models],
+    )
+
+
+def encode_signal(signal: Signal) -> telemetry_pb2.Signal:
+    return telemetry_pb2.Signal(
+        state=int(signal.state),  # type: ignore[arg-type]
+        value=signal.value,
+        age_ms=round(signal.age_s * 1e3),
+    )
+
+
+def _model(model: Model) -> roster_pb2.Model:
+    return roster_pb2.Model(
+        name=model.name,
+        aliases=model.aliases,
+        weight_bits=model.weight_bits,
+        weight_bytes=model.weight_bytes,
+        kv_bytes_per_token=model.kv_bytes_per_token,
+        max_length_tokens=model.max_length_tokens,
+    )
+
+
+def _gpu(gpu: GpuSample) -> telemetry_pb2.GpuSample:
+    return telemetry_pb2.GpuSample(
+        uuid=gpu.uuid,
+        vram_total_bytes=encode_signal(gpu.vram_total_bytes),
+        vram_free_bytes=encode_signal(gpu.vram_free_bytes),
+        gpu_utilisation=encode_signal(gpu.gpu_utilisation),
+        pcie_bytes_per_s=encode_signal(gpu.pcie_bytes_per_s),
+        nvlink_active_fraction=encode_signal(gpu.nvlink_active_fraction),
+    )
+
+
+def _engine(engine: EngineSample) -> telemetry_pb2.EngineSample:
+    return telemetry_pb2.EngineSample(
+        running=encode_signal(engine.running),
+        waiting=encode_signal(engine.waiting),
+        kv_usage=encode_signal(engine.kv_usage),
+        kv_pool_tokens=encode_signal(engine.kv_pool_tokens),
+        prompt_tokens_total=encode_signal(engine.prompt_tokens_total),
+        generation_tokens_total=encode_signal(engine.generation_tokens_total),
+    )

@@ -1,0 +1,146 @@
+"""One sample of each node: its pages scraped together, what fails shown with its age."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import aiohttp
+
+from isocost.config import AgentNodeSettings
+from isocost.model import ABSENT, EngineSample, GpuSample, Node, NodeSample, Signal, SignalState
+from isocost.telemetry import gpu
+from isocost.telemetry.engines import vllm
+from isocost.telemetry.scrape import Target
+
+#: A value from a page that did not come again is stale at once if the page failed, and after this
+#: if the page is only late; after ABSENT_S it is not known any more.
+FRESH_S = 1.0
+ABSENT_S = 5.0
+
+Sample = TypeVar("Sample", EngineSample, GpuSample)
+
+log = logging.getLogger(__name__)
+
+
+class NodeSampler:
+    """Samples one node. ``clock`` is monotonic, ``wall`` unix seconds."""
+
+    def __init__(
+        self,
+        settings: AgentNodeSettings,
+        session: aiohttp.ClientSession,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._wall = wall
+        self._engine = Target(session, settings.metrics_url, vllm.read_page, clock)
+        self._gpu = Target(session, settings.telemetry_url, gpu.read_page, clock)
+        self._seen: vllm.EnginePage | None = None
+        self._epoch: int | None = None
+        self._node: Node | None = None
+        self._told: dict[str, bool] = {}
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Scrape both pages, unless that is still going on."""
+        return [self._engine.start(), self._gpu.start()]
+
+    def sample(self) -> NodeSample | None:
+        """What is known now; None until the engine was up once: who it is is not known before."""
+        self._tell("engine", self._engine)
+        self._tell("telemetry page", self._gpu)
+        node = self._identify()
+        if node is None:
+            return None
+        now_s = self._clock()
+        engine, gpus = EngineSample(), gpu.GpuPage()
+        if self._engine.page is not None:
+            engine = _aged(self._engine.page.sample, self._engine, now_s)
+        if self._gpu.page is not None:
+            gpus = self._gpu.page
+        return NodeSample(
+            node=node,
+            engine_up=self._engine.good,
+            gpus=tuple(_aged(item, self._gpu, now_s) for item in gpus.gpus),
+            engine=engine,
+            net_bytes_per_s=_age(gpus.net_bytes_per_s, self._gpu, now_s),
+        )
+
+    def _identify(self) -> Node | None:
+        """The node as the instance that its last good page came from."""
+        page = self._engine.page
+        if page is None or page is self._seen:
+            return self._node
+        if page.started_unix_s is not None:
+            epoch = int(page.started_unix_s)
+        elif self._epoch is None:
+            epoch = int(self._wall())
+        elif _restarted(self._seen, page):
+            epoch = max(int(self._wall()), self._epoch + 1)
+        else:
+            epoch = self._epoch
+        self._seen = page
+        if epoch != self._epoch:
+            self._epoch = epoch
+            self._node = self._settings.node(epoch)
+            log.info("%s is instance %s", self._settings.name, self._node.instance_id)
+        return self._node
+
+    def _tell(self, what: str, target: Target[Any]) -> None:
+        """Log when a page begins or ceases to answer."""
+        if target.page is None and target.error is None:
+            return
+        if self._told.get(what) == target.good:
+            return
+        self._told[what] = target.good
+        if target.good:
+            log.info("%s: the %s answers", self._settings.name, what)
+        else:
+            log.warning("%s: the %s does not answer: %s", self._settings.name, what, target.error)
+
+
+async def sample_all(samplers: Sequence[NodeSampler], wait_s: float) -> tuple[NodeSample, ...]:
+    """Scrape all nodes and sample those that are known; a page later than ``wait_s`` goes on
+    loading and counts for a later sample.
+    """
+    scrapes = [task for sampler in samplers for task in sampler.start()]
+    await asyncio.wait(scrapes, timeout=wait_s)
+    samples = [sampler.sample() for sampler in samplers]
+    return tuple(sample for sample in samples if sample is not None)
+
+
+def _restarted(before: vllm.EnginePage | None, page: vllm.EnginePage) -> bool:
+    """Without a start time a restart shows in a counter that fell."""
+    if before is None:
+        return False
+    pairs = (
+        (before.sample.prompt_tokens_total, page.sample.prompt_tokens_total),
+        (before.sample.generation_tokens_total, page.sample.generation_tokens_total),
+    )
+    return any(old.known and new.known and new.value < old.value for old, new in pairs)
+
+
+def _aged(sample: Sample, target: Target[Any], now_s: float) -> Sample:
+    """The sample with every signal's state and age as of now."""
+    signals: dict[str, Any] = {
+        field.name: _age(value, target, now_s)
+        for field in dataclasses.fields(sample)
+        if isinstance(value := getattr(sample, field.name), Signal)
+    }
+    return dataclasses.replace(sample, **signals)
+
+
+def _age(signal: Signal, target: Target[Any], now_s: float) -> Signal:
+    if signal.state is not SignalState.MEASURED or target.taken_s is None:
+        return signal
+    age_s = now_s - target.taken_s
+    if age_s > ABSENT_S:
+        return ABSENT
+    fresh = target.good and age_s <= FRESH_S
+    return Signal(SignalState.MEASURED if fresh else SignalState.STALE, signal.value, age_s)

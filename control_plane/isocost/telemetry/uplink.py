@@ -1,0 +1,102 @@
+"""The agent's stream to the control plane: reconnects by itself, and never sends an old sample."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+
+import grpc
+
+from isocost.v1 import telemetry_pb2
+
+METHOD = "/isocost.v1.Telemetry/Report"
+#: After a lost stream: soon enough that a restarted control plane has its nodes back at once, and
+#: spread over the fleet.
+BACKOFF_MIN_S = 0.1
+BACKOFF_MAX_S = 3.0
+#: Making a connection, or handing over one report; a control plane that takes longer is gone.
+PATIENCE_S = 3.0
+
+log = logging.getLogger(__name__)
+
+
+class Backoff:
+    """Jittered waits that grow from the minimum to the maximum."""
+
+    def __init__(self, choose: random.Random) -> None:
+        self._random = choose
+        self._limit_s = BACKOFF_MIN_S
+
+    def reset(self) -> None:
+        self._limit_s = BACKOFF_MIN_S
+
+    def next_s(self) -> float:
+        self._limit_s = min(self._limit_s * 2, BACKOFF_MAX_S)
+        return self._random.uniform(BACKOFF_MIN_S, self._limit_s)
+
+
+class Newest:
+    """A place for one report; a newer one replaces it."""
+
+    def __init__(self) -> None:
+        self._report: telemetry_pb2.TelemetryReport | None = None
+        self._there = asyncio.Event()
+
+    def put(self, report: telemetry_pb2.TelemetryReport) -> None:
+        self._report = report
+        self._there.set()
+
+    async def take(self) -> telemetry_pb2.TelemetryReport:
+        """Wait for a report that was not taken yet."""
+        while self._report is None:
+            self._there.clear()
+            await self._there.wait()
+        report, self._report = self._report, None
+        return report
+
+
+class Uplink:
+    """Delivers the newest report to ``control_plane`` (HOST:PORT) until it is cancelled."""
+
+    def __init__(self, control_plane: str, newest: Newest, choose: random.Random) -> None:
+        self._control_plane = control_plane
+        self._newest = newest
+        self._backoff = Backoff(choose)
+        #: Told last: a state is logged when it changes.
+        self._connected: bool | None = None
+
+    async def run(self) -> None:
+        while True:
+            started_s = time.monotonic()
+            try:
+                await self._stream()
+            except grpc.aio.AioRpcError as error:
+                reason = f"{error.code().name}: {error.details()}"
+            except asyncio.InvalidStateError:
+                reason = "it ended the stream"
+            except TimeoutError:
+                reason = f"it did not take a report within {PATIENCE_S:g} s"
+            # A stream that lived long was a good one; one that is refused again and again is not.
+            if time.monotonic() - started_s > BACKOFF_MAX_S:
+                self._backoff.reset()
+            if self._connected is not False:
+                log.warning("no control plane at %s: %s", self._control_plane, reason)
+            self._connected = False
+            await asyncio.sleep(self._backoff.next_s())
+
+    async def _stream(self) -> None:
+        # Its own subchannel: gRPC's shared one would add its own, longer back-off to ours.
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        async with grpc.aio.insecure_channel(self._control_plane, options) as channel:
+            call = channel.stream_unary(
+                METHOD, request_serializer=telemetry_pb2.TelemetryReport.SerializeToString
+            )()
+            await asyncio.wait_for(call.wait_for_connection(), PATIENCE_S)
+            while True:
+                report = await self._newest.take()
+                await asyncio.wait_for(call.write(report), PATIENCE_S)
+                if not self._connected:
+                    log.info("reports to the control plane at %s", self._control_plane)
+                self._connected = True

@@ -1,0 +1,84 @@
+//! What a pick costs, and whether the fleet's size matters to it; what a new table costs.
+
+#![allow(clippy::unwrap_used)]
+
+use std::hint::black_box;
+use std::rc::Rc;
+
+use criterion::{criterion_group, criterion_main, Criterion};
+use isocost_core::fleet::Fleet;
+use isocost_core::pick::Policy;
+use isocost_core::roster::{Roster, RosterNode};
+use isocost_core::table::{NodeState, Table};
+use isocost_core::wire::{put_bytes, put_fixed64};
+use isocost_core::Rng;
+
+/// Nodes as they are in a fleet: 8 to a host, weights and entropies all different.
+fn roster(count: usize) -> Rc<Roster> {
+    let node = |slot: usize| RosterNode {
+        id: (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        name: format!("gpu-{slot}"),
+        address: format!("10.{}.{}.1:{}", slot / 256, slot % 256, 8000 + slot % 8),
+        rack: format!("r{}", slot / 32),
+        host: format!("h{}", slot / 8),
+    };
+    Rc::new(Roster::new(1, (0..count).map(node).collect()).unwrap())
+}
+
+/// An isocost.v1.Table for that many nodes.
+fn table(count: usize) -> Vec<u8> {
+    let mut rng = Rng::with_seed(1);
+    let mut numbers = || -> Vec<u8> { (0..count).flat_map(|_| rng.f32().to_le_bytes()).collect() };
+    let mut bytes = Vec::new();
+    put_fixed64(&mut bytes, 1, 1);
+    put_fixed64(&mut bytes, 2, 1);
+    put_bytes(&mut bytes, 4, &numbers());
+    put_bytes(&mut bytes, 5, &numbers());
+    put_bytes(&mut bytes, 6, &vec![NodeState::Serving as u8; count]);
+    bytes
+}
+
+fn fleet(roster: &Rc<Roster>, table: &[u8]) -> Fleet {
+    Fleet::build(Rc::clone(roster), Table::decode(table).unwrap()).unwrap()
+}
+
+fn pick(criterion: &mut Criterion) {
+    for count in [128, 10_240] {
+        let fleet = fleet(&roster(count), &table(count));
+        for policy in [Policy::WeightedRandom, Policy::MinEntropy] {
+            let mut rng = Rng::with_seed(2);
+            let name = format!("pick/{}/{count}", policy.name());
+            criterion.bench_function(&name, |bencher| {
+                bencher.iter(|| black_box(fleet.pick(policy, 2, &mut rng)));
+            });
+        }
+        let mut rng = Rng::with_seed(3);
+        let mut header = Vec::new();
+        criterion.bench_function(&format!("pick_and_write/{count}"), |bencher| {
+            bencher.iter(|| {
+                header.clear();
+                let pick = fleet.pick(Policy::WeightedRandom, 2, &mut rng).unwrap();
+                fleet.write_destination(&pick, &mut header);
+                black_box(header.len())
+            });
+        });
+    }
+}
+
+fn decode(criterion: &mut Criterion) {
+    for count in [1_024, 10_240] {
+        let (roster, table) = (roster(count), table(count));
+        criterion.bench_function(&format!("decode_and_build/{count}"), |bencher| {
+            bencher.iter(|| black_box(fleet(&roster, &table)));
+        });
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .warm_up_time(std::time::Duration::from_millis(300))
+        .measurement_time(std::time::Duration::from_secs(1));
+    targets = pick, decode
+}
+criterion_main!(benches);

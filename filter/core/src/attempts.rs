@@ -1,0 +1,44 @@
+//! Which listed nodes failed before the one that answered. Envoy tells a filter only how many
+//! attempts there were and where the last one went.
+
+use crate::pick::Pick;
+use crate::roster::Roster;
+
+/// What Envoy's attempt count and the last upstream's address say about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempts<'a> {
+    /// The slots that were tried and failed before the answer.
+    pub failed: &'a [u32],
+    /// Attempts that failed, node not known.
+    pub unknown: u32,
+    /// The node that answered; None if its address is not in the roster.
+    pub used: Option<u64>,
+}
+
+/// Judges a request by the roster it was picked from.
+///
+/// Envoy walks the list in order, so with attempt count k the first k-1 listed nodes failed,
+/// provided that the k-th is the observed one. If it is not (the list was used up, or a listed
+/// host was not in the cluster and skipped), nobody knows which nodes the attempts went to.
+///
+/// `listed` is None for a request that was left to Envoy's fallback policy; `attempt_count` is
+/// `upstream.request_attempt_count` (1 = first attempt, 0 = not known), `observed` is
+/// `upstream.address`.
+pub fn judge<'a>(
+    roster: &Roster,
+    listed: Option<&'a Pick>,
+    attempt_count: u64,
+    observed: &[u8],
+) -> Attempts<'a> {
+    let before = attempt_count.saturating_sub(1);
+    let slots = listed.map_or(&[][..], Pick::slots);
+    let split = usize::try_from(before).ok().and_then(|before| slots.split_at_checked(before));
+    if let Some((failed, [answered, ..])) = split {
+        let node = roster.node(*answered).filter(|node| node.address.as_bytes() == observed);
+        if let Some(node) = node {
+            return Attempts { failed, unknown: 0, used: Some(node.id) };
+        }
+    }
+    let unknown = u32::try_from(before).unwrap_or(u32::MAX);
+    Attempts { failed: &[], unknown, used: roster.id_at(observed) }
+}

@@ -1,0 +1,69 @@
+//! The times of one request, from its start to its last chunk.
+//!
+//! Only a streamed answer shows when tokens came. An answer in one piece has no first token to
+//! time, and the gaps between its chunks are the network's, so it adds only its total time: its
+//! time per token would need the fleet's median time to first byte, which the filter does not have.
+
+/// Filled in as the answer passes; microseconds on the caller's clock. Should that clock step
+/// back, times are 0, never negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    started_us: u64,
+    first_us: u64,
+    last_us: u64,
+    chunks: u64,
+    event_stream: bool,
+}
+
+impl Timing {
+    pub fn start(now_us: u64) -> Timing {
+        Timing { started_us: now_us, first_us: 0, last_us: 0, chunks: 0, event_stream: false }
+    }
+
+    /// Response headers came; `event_stream` as `is_event_stream` says.
+    pub fn answered(&mut self, event_stream: bool) {
+        self.event_stream = event_stream;
+    }
+
+    /// A non-empty piece of the response body came.
+    pub fn chunk(&mut self, now_us: u64) {
+        if self.chunks == 0 {
+            self.first_us = now_us;
+        }
+        self.last_us = now_us;
+        self.chunks += 1;
+    }
+
+    pub fn chunks(&self) -> u64 {
+        self.chunks
+    }
+
+    /// Time to the first chunk of a streamed answer. Only of the first attempt: behind a failed
+    /// one it would be the failed node's time as well.
+    pub fn first_byte_us(&self, attempt_count: u64) -> Option<u64> {
+        let counts = self.event_stream && self.chunks > 0 && attempt_count == 1;
+        counts.then(|| self.first_us.saturating_sub(self.started_us))
+    }
+
+    /// Time per output token (TPOT) of a streamed answer. The number of tokens is that of the
+    /// answer's usage if it is known: engines put several tokens into one chunk under load.
+    pub fn tpot_us(&self, output_tokens: Option<u64>) -> Option<u64> {
+        if !self.event_stream || self.chunks < 2 {
+            return None;
+        }
+        let gaps = output_tokens.unwrap_or(self.chunks).saturating_sub(1);
+        self.last_us.saturating_sub(self.first_us).checked_div(gaps)
+    }
+
+    pub fn total_us(&self, now_us: u64) -> u64 {
+        now_us.saturating_sub(self.started_us)
+    }
+}
+
+/// Is this content-type that of a streamed answer?
+pub fn is_event_stream(content_type: &[u8]) -> bool {
+    const EVENT_STREAM: &[u8] = b"text/event-stream";
+    content_type
+        .get(..EVENT_STREAM.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(EVENT_STREAM))
+}

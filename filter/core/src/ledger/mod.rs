@@ -1,0 +1,145 @@
+//! What one VM saw of its requests, per node: what is open now, and what happened since the last
+//! report. Nodes are known by id, so a roster may change under open requests, and a late close
+//! never hits a node's successor.
+
+use crate::pick::Reason;
+use crate::wire::{put_bytes, put_fixed64, put_string, put_varint};
+
+mod entry;
+mod outcome;
+
+pub use outcome::{Ending, Outcome};
+
+use entry::{Entry, News};
+
+/// Who reports, and from which table it picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchHeader<'a> {
+    /// Envoy's node id.
+    pub envoy: &'a [u8],
+    /// One life of this VM.
+    pub incarnation: u64,
+    pub sequence: u64,
+    /// 0 = none.
+    pub table_version: u64,
+}
+
+/// Routing decisions since the last batch.
+#[derive(Clone, Copy, Debug, Default)]
+struct Decisions {
+    picked: u32,
+    no_table: u32,
+    stale_table: u32,
+    no_eligible: u32,
+}
+
+/// The books of one VM.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Ordered by node id. Boxed, so that a new node moves 16 bytes per node behind it, no more.
+    entries: Vec<(u64, Box<Entry>)>,
+    decisions: Decisions,
+}
+
+impl Ledger {
+    pub fn new() -> Ledger {
+        Ledger::default()
+    }
+
+    /// Counts a routing decision.
+    pub fn decide(&mut self, reason: Reason) {
+        let decisions = &mut self.decisions;
+        *match reason {
+            Reason::Picked => &mut decisions.picked,
+            Reason::NoTable => &mut decisions.no_table,
+            Reason::StaleTable => &mut decisions.stale_table,
+            Reason::NoEligible => &mut decisions.no_eligible,
+        } += 1;
+    }
+
+    /// A request was sent to the node. Keep `opened_ms`: the calls that follow need the same.
+    pub fn open(&mut self, node_id: u64, opened_ms: u64) {
+        if let Some(entry) = self.entry(node_id) {
+            entry.open(opened_ms);
+        }
+    }
+
+    /// An open request turned out to be on another node: it is open there from its own beginning
+    /// on, and counts as started on both.
+    pub fn reassign(&mut self, from: u64, to: u64, opened_ms: u64) {
+        if from != to && self.known(from).is_some_and(|entry| entry.leave(opened_ms)) {
+            self.open(to, opened_ms);
+        }
+    }
+
+    /// A listed node failed before another answered.
+    pub fn failed_attempt(&mut self, node_id: u64) {
+        if let Some(entry) = self.entry(node_id) {
+            entry.news.failed_attempts += 1;
+        }
+    }
+
+    /// Attempts before this node's answer failed, nodes not known.
+    pub fn unknown_attempts(&mut self, node_id: u64, count: u32) {
+        if let Some(entry) = self.entry(node_id) {
+            entry.news.unknown_attempts = entry.news.unknown_attempts.saturating_add(count);
+        }
+    }
+
+    /// An open request ended. Without one on the node nothing is counted.
+    pub fn close(&mut self, node_id: u64, opened_ms: u64, outcome: &Outcome) {
+        let Some(entry) = self.known(node_id) else { return };
+        if entry.leave(opened_ms) {
+            entry.news.add(outcome);
+        }
+    }
+
+    /// Open requests on the node.
+    pub fn in_flight(&self, node_id: u64) -> u32 {
+        let place = self.place(node_id).ok();
+        place.and_then(|place| self.entries.get(place)).map_or(0, |(_, entry)| entry.in_flight)
+    }
+
+    /// Appends an isocost.v1.ObservationBatch and starts a new period; nodes without open requests
+    /// are forgotten.
+    pub fn encode_batch(&mut self, header: &BatchHeader, now_ms: u64, out: &mut Vec<u8>) {
+        put_string(out, 1, header.envoy);
+        put_fixed64(out, 2, header.incarnation);
+        put_varint(out, 3, header.sequence);
+        put_fixed64(out, 4, now_ms);
+        put_fixed64(out, 5, header.table_version);
+        let mut line = Vec::new();
+        self.entries.retain_mut(|(node_id, entry)| {
+            if **entry != Entry::default() {
+                line.clear();
+                entry.encode(*node_id, now_ms, &mut line);
+                put_bytes(out, 6, &line);
+            }
+            entry.news = News::default();
+            entry.in_flight > 0
+        });
+        let decisions = core::mem::take(&mut self.decisions);
+        put_varint(out, 7, decisions.picked.into());
+        put_varint(out, 8, decisions.no_table.into());
+        put_varint(out, 9, decisions.stale_table.into());
+        put_varint(out, 10, decisions.no_eligible.into());
+    }
+
+    fn place(&self, node_id: u64) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&node_id, |(id, _)| *id)
+    }
+
+    /// The node's entry if it has one.
+    fn known(&mut self, node_id: u64) -> Option<&mut Entry> {
+        let place = self.place(node_id).ok()?;
+        self.entries.get_mut(place).map(|(_, entry)| &mut **entry)
+    }
+
+    /// The node's entry, a new one if need be; always Some.
+    fn entry(&mut self, node_id: u64) -> Option<&mut Entry> {
+        if let Err(place) = self.place(node_id) {
+            self.entries.insert(place, (node_id, Box::default()));
+        }
+        self.known(node_id)
+    }
+}

@@ -1,0 +1,24 @@
+//! The pure core of the filter: what the nodes are, which one a request goes to, and what was seen.
+//!
+//! No host calls, no clock, no I/O: time and randomness are arguments, so that every rule here is
+//! tested natively. The shell translates between this crate and Envoy.
+#![forbid(unsafe_code)]
+
+mod address;
+pub mod attempts;
+pub mod config;
+pub mod fleet;
+mod json;
+pub mod latency;
+pub mod lease;
+pub mod ledger;
+mod number;
+pub mod pick;
+pub mod roster;
+mod sort;
+pub mod table;
+pub mod usage;
+pub mod wire;
+pub mod xds;
+
+pub use fastrand::Rng;

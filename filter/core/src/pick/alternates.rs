@@ -1,0 +1,146 @@
+//! Where a request goes if its node fails: other hosts first, and never a node twice.
+
+use super::{below, Pick, MAX_LISTED};
+use crate::roster::Roster;
+use crate::Rng;
+
+/// The eligible slots grouped by host, so that "any node outside these hosts" is one draw.
+pub(super) struct Hosts {
+    slots: Vec<u32>,
+    /// Per host, where its slots end; they start where those of the host before it end.
+    ends: Vec<usize>,
+}
+
+/// A part of `Hosts::slots`: start and end.
+type Span = (usize, usize);
+
+impl Hosts {
+    pub(super) fn build(roster: &Roster, eligible: &dyn Fn(u32) -> bool) -> Hosts {
+        let mut slots = Vec::with_capacity(roster.nodes().len());
+        let mut ends = Vec::new();
+        for &slot in roster.by_host() {
+            // by_host numbers hosts in order, so a new host is always the next number.
+            if roster.host_of(slot) == Some(ends.len() as u32) {
+                ends.push(slots.len());
+            }
+            if eligible(slot) {
+                slots.push(slot);
+            }
+            if let Some(end) = ends.last_mut() {
+                *end = slots.len();
+            }
+        }
+        Hosts { slots, ends }
+    }
+
+    pub(super) fn slots(&self) -> &[u32] {
+        &self.slots
+    }
+
+    fn span(&self, host: u32) -> Option<Span> {
+        let start = match (host as usize).checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        Some((start, *self.ends.get(host as usize)?))
+    }
+
+    /// Where the slot itself stands: a host's slots are in rising order.
+    fn place(&self, host: u32, slot: u32) -> Option<Span> {
+        let (start, end) = self.span(host)?;
+        let place = start + self.slots.get(start..end)?.partition_point(|&other| other < slot);
+        Some((place, place + 1))
+    }
+
+    /// A uniform slot outside the spans.
+    fn outside(&self, spans: &mut Spans, rng: &mut Rng) -> Option<u32> {
+        let spans = spans.sorted();
+        let taken: usize = spans.iter().map(|(start, end)| end - start).sum();
+        let left = self.slots.len().checked_sub(taken).filter(|&left| left > 0)?;
+        let mut place = below(left, rng.u64(..));
+        for &(start, end) in spans.iter() {
+            if place >= start {
+                place += end - start;
+            }
+        }
+        self.slots.get(place).copied()
+    }
+}
+
+/// Up to MAX_LISTED different spans.
+#[derive(Default)]
+struct Spans {
+    spans: [Span; MAX_LISTED],
+    len: usize,
+}
+
+impl Spans {
+    /// Adds a span unless it is there already (two listed nodes can share a host).
+    fn add(&mut self, span: Span) {
+        if !self.sorted().contains(&span) {
+            if let Some(place) = self.spans.get_mut(self.len) {
+                *place = span;
+                self.len += 1;
+            }
+        }
+    }
+
+    fn sorted(&mut self) -> &[Span] {
+        let spans = self.spans.get_mut(..self.len).unwrap_or_default();
+        // At most nine: an insertion sort by neighbours.
+        for end in (1..spans.len()).rev() {
+            for index in 0..end {
+                if spans.get(index) > spans.get(index + 1) {
+                    spans.swap(index, index + 1);
+                }
+            }
+        }
+        spans
+    }
+}
+
+/// The list of one request while it grows.
+pub(super) struct Listing<'a> {
+    roster: &'a Roster,
+    hosts: &'a Hosts,
+    pick: Pick,
+}
+
+impl<'a> Listing<'a> {
+    pub(super) fn start(roster: &'a Roster, hosts: &'a Hosts, first: u32) -> Listing<'a> {
+        Listing { roster, hosts, pick: Pick::of(first) }
+    }
+
+    /// Is the slot on a host that the list does not have yet?
+    pub(super) fn is_on_new_host(&self, slot: u32) -> bool {
+        let host = self.roster.host_of(slot);
+        self.pick.slots().iter().all(|&listed| self.roster.host_of(listed) != host)
+    }
+
+    /// Adds `found`, or else any node on a new host, or else any other node; false if there is
+    /// none or no room.
+    pub(super) fn push(&mut self, found: Option<u32>, rng: &mut Rng) -> bool {
+        let next = found
+            .or_else(|| self.outside_listed(true, rng))
+            .or_else(|| self.outside_listed(false, rng));
+        next.is_some_and(|slot| self.pick.push(slot))
+    }
+
+    pub(super) fn pick(self) -> Pick {
+        self.pick
+    }
+
+    /// A uniform slot that is not listed, and not on a listed host either if `whole_hosts`.
+    fn outside_listed(&self, whole_hosts: bool, rng: &mut Rng) -> Option<u32> {
+        let mut spans = Spans::default();
+        for &slot in self.pick.slots() {
+            let host = self.roster.host_of(slot)?;
+            spans.add(if whole_hosts {
+                self.hosts.span(host)?
+            } else {
+                self.hosts.place(host, slot)?
+            });
+        }
+        self.hosts.outside(&mut spans, rng)
+    }
+}

@@ -1,0 +1,99 @@
+"""Makes the golden messages: what the control plane's own protobuf libraries write and expect.
+
+Run it by the virtual environment's python with PYTHONPATH=control_plane.
+"""
+
+from pathlib import Path
+
+from envoy_data_plane.envoy.config.core.v3 import Node as EnvoyNode
+from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, DiscoveryResponse
+from envoy_data_plane.google.protobuf import Any
+from envoy_data_plane.google.rpc import Status
+from isocost.v1 import observation_pb2, roster_pb2, table_pb2
+
+HERE = Path(__file__).parent
+TYPE = "type.googleapis.com/isocost.v1.Table"
+
+
+def write(name: str, data: bytes) -> None:
+    (HERE / f"{name}.bin").write_bytes(data)
+
+
+roster = roster_pb2.Roster(version=0xFEDCBA9876543210)
+for index in range(4):
+    roster.nodes.add(
+        id=0x8000000000000000 + index,
+        name=f"gpu-{index}",
+        instance_id=f"gpu-{index}@1790000000",
+        address=f"10.0.0.{index + 1}:8000" if index < 3 else "[fd00::1]:8000",
+        rack=f"r{index % 2}",
+        host=f"h{index // 2}",
+        gpu_kind="H100",
+        gpu_count=8,
+        models=[roster_pb2.Model(name="m", aliases=["a", "b"], weight_bits=16)],
+    )
+write("roster", roster.SerializeToString(deterministic=True))
+
+table = table_pb2.Table(
+    version=1790000000123,
+    roster_version=roster.version,
+    built_at_unix_ms=1790000000100,
+    weight=[1.0, 0.25, 0.0, 0.5],
+    entropy=[0.5, float("inf"), 0.0, 1.5],
+    state=bytes([2, 1, 4, 3]),
+)
+write("table", table.SerializeToString(deterministic=True))
+
+batch = observation_pb2.ObservationBatch(
+    envoy="edge-1",
+    incarnation=0x1122334455667788,
+    sequence=300,
+    taken_at_unix_ms=1790000000500,
+    table_version=1790000000123,
+    picked=3,
+    fallback_no_table=1,
+    fallback_stale_table=2,
+    fallback_no_eligible=4,
+)
+batch.nodes.add(
+    node_id=7,
+    in_flight=2,
+    open_age_ms_sum=700,
+    started=3,
+    succeeded=1,
+    first_byte_count=1,
+    first_byte_us_sum=150_000,
+    tpot_count=1,
+    tpot_us_sum=20_000,
+    total_count=1,
+    total_us_sum=900_000,
+    chunks=38,
+    output_tokens=37,
+    unknown_attempts=2,
+)
+batch.nodes.add(
+    node_id=0xFFFFFFFFFFFFFFFF,
+    started=5,
+    client_errors=1,
+    rate_limited=1,
+    server_errors=1,
+    resets=1,
+    client_aborts=1,
+    failed_attempts=1,
+)
+write("batch", batch.SerializeToString(deterministic=True))
+
+node = EnvoyNode(id="edge-1", cluster="edge")
+common = {"resource_names": ["fleet"], "type_url": TYPE}
+write("subscribe", bytes(DiscoveryRequest(node=node, **common)))
+write("ack", bytes(DiscoveryRequest(version_info="v7", response_nonce="n7", **common)))
+refused = Status(code=3, message="the table follows another roster")
+write(
+    "nack",
+    bytes(DiscoveryRequest(version_info="v7", response_nonce="n8", error_detail=refused, **common)),
+)
+resource = Any(type_url=TYPE, value=b"payload")
+write(
+    "response",
+    bytes(DiscoveryResponse(version_info="v7", resources=[resource], type_url=TYPE, nonce="n7")),
+)

@@ -1,0 +1,63 @@
+//! Failed attempts are blamed on nodes only where Envoy's figures prove it.
+
+use std::rc::Rc;
+
+use isocost_core::attempts::judge;
+use isocost_core::fleet::Fleet;
+use isocost_core::pick::{Pick, Policy};
+use isocost_core::roster::Roster;
+use isocost_core::Rng;
+
+use crate::fixtures::{roster, table};
+
+/// Slots 0, 1, 2 listed in this order.
+fn listed() -> (Rc<Roster>, Pick) {
+    let entropy = [0.0, 1.0, 2.0, 3.0];
+    let fleet = Fleet::build(roster(4, 1), table(&[1.0; 4], &entropy)).unwrap();
+    let pick = fleet.pick(Policy::MinEntropy, 2, &mut Rng::with_seed(1)).unwrap();
+    assert_eq!(pick.slots(), [0, 1, 2]);
+    (Rc::clone(fleet.roster()), pick)
+}
+
+#[test]
+fn the_first_attempt_blames_nobody() {
+    let (roster, pick) = listed();
+    let attempts = judge(&roster, Some(&pick), 1, b"10.0.0.0:8000");
+    assert_eq!((attempts.failed, attempts.unknown, attempts.used), (&[][..], 0, Some(1000)));
+}
+
+#[test]
+fn nodes_listed_before_the_one_that_answered_failed() {
+    let (roster, pick) = listed();
+    let attempts = judge(&roster, Some(&pick), 3, b"10.0.0.2:8000");
+    assert_eq!((attempts.failed, attempts.unknown, attempts.used), (&[0, 1][..], 0, Some(1002)));
+}
+
+#[test]
+fn attempts_are_unknown_if_the_list_was_not_walked_in_order() {
+    let (roster, pick) = listed();
+    for (count, address, used) in [
+        (2, "10.0.0.2:8000", Some(1002)), // a listed host was skipped
+        (4, "10.0.0.3:8000", Some(1003)), // the list was used up
+        (2, "10.9.9.9:8000", None),       // a host that is not in the roster
+        (2, "", None),
+    ] {
+        let attempts = judge(&roster, Some(&pick), count, address.as_bytes());
+        let expected = (&[][..], count as u32 - 1, used);
+        assert_eq!((attempts.failed, attempts.unknown, attempts.used), expected);
+    }
+}
+
+#[test]
+fn the_fallback_policy_has_no_list_to_blame() {
+    let (roster, _) = listed();
+    let attempts = judge(&roster, None, 2, b"10.0.0.3:8000");
+    assert_eq!((attempts.failed, attempts.unknown, attempts.used), (&[][..], 1, Some(1003)));
+}
+
+#[test]
+fn an_absurd_attempt_count_is_only_a_number() {
+    let (roster, pick) = listed();
+    assert_eq!(judge(&roster, Some(&pick), 0, b"10.0.0.0:8000").unknown, 0);
+    assert_eq!(judge(&roster, Some(&pick), u64::MAX, b"10.0.0.0:8000").unknown, u32::MAX);
+}

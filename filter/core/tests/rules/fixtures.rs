@@ -1,0 +1,81 @@
+//! Fleets to test with.
+
+use std::rc::Rc;
+
+use isocost_core::fleet::Fleet;
+use isocost_core::ledger::{Ending, Outcome};
+use isocost_core::roster::{Roster, RosterNode};
+use isocost_core::table::{NodeState, Table};
+use proptest::test_runner::{Config, RngSeed};
+
+pub const ROSTER_VERSION: u64 = 11;
+pub const SERVING: u8 = NodeState::Serving as u8;
+
+/// A node in this slot, with id slot + 1000 and address 10.0.x.y:8000.
+pub fn node(slot: usize, host: &str) -> RosterNode {
+    RosterNode {
+        id: slot as u64 + 1000,
+        name: format!("gpu-{slot}"),
+        address: format!("10.0.{}.{}:8000", slot / 256, slot % 256),
+        rack: String::from("r1"),
+        host: String::from(host),
+    }
+}
+
+/// A roster with a node on each of the hosts named.
+pub fn roster_on(hosts: &[&str]) -> Rc<Roster> {
+    let nodes = hosts.iter().enumerate().map(|(slot, host)| node(slot, host)).collect();
+    Rc::new(Roster::new(ROSTER_VERSION, nodes).unwrap())
+}
+
+/// A roster whose nodes stand on hosts of `per_host` nodes.
+pub fn roster(count: usize, per_host: usize) -> Rc<Roster> {
+    let hosts: Vec<String> = (0..count).map(|slot| format!("h{}", slot / per_host)).collect();
+    roster_on(&hosts.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// A table of serving nodes.
+pub fn table(weight: &[f32], entropy: &[f32]) -> Table {
+    Table {
+        version: 5,
+        roster_version: ROSTER_VERSION,
+        built_at_unix_ms: 1_000_000,
+        weight: weight.to_vec(),
+        entropy: entropy.to_vec(),
+        state: vec![SERVING; weight.len()],
+    }
+}
+
+/// Serving nodes with these weights, each on its own host.
+pub fn weighted(weight: &[f32]) -> Fleet {
+    let table = table(weight, &vec![0.0; weight.len()]);
+    Fleet::build(roster(weight.len(), 1), table).unwrap()
+}
+
+/// Serving nodes with these entropies, each on its own host.
+pub fn entropic(entropy: &[f32]) -> Fleet {
+    Fleet::build(roster(entropy.len(), 1), table(&vec![1.0; entropy.len()], entropy)).unwrap()
+}
+
+/// A request of which only the ending is known.
+pub fn unmeasured(ending: Ending) -> Outcome {
+    Outcome {
+        ending,
+        first_byte_us: None,
+        tpot_us: None,
+        total_us: None,
+        chunks: 0,
+        output_tokens: None,
+    }
+}
+
+/// A property test's settings: `times` the usual number of cases, the same ones in every run
+/// unless PROPTEST_RNG_SEED and PROPTEST_CASES say otherwise.
+pub fn property(times: u32) -> Config {
+    let given = Config::default();
+    let rng_seed = match given.rng_seed {
+        RngSeed::Random => RngSeed::Fixed(1),
+        seed => seed,
+    };
+    Config { cases: given.cases * times, rng_seed, failure_persistence: None, ..given }
+}

@@ -1,0 +1,108 @@
+//! The messages as the control plane's own protobuf libraries write and expect them
+//! (tests/golden/make.py).
+
+use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
+use isocost_core::pick::Reason;
+use isocost_core::roster::Roster;
+use isocost_core::table::Table;
+use isocost_core::xds::{NodeIdentity, Response, Subscription, TABLE_TYPE};
+
+use crate::fixtures::unmeasured;
+
+pub const ROSTER: &[u8] = include_bytes!("../golden/roster.bin");
+pub const TABLE: &[u8] = include_bytes!("../golden/table.bin");
+pub const RESPONSE: &[u8] = include_bytes!("../golden/response.bin");
+
+#[test]
+fn the_control_planes_roster_is_read() {
+    let roster = Roster::decode(ROSTER).unwrap();
+    assert_eq!(roster.version(), 0xfedc_ba98_7654_3210);
+    assert_eq!(roster.nodes().len(), 4);
+    let node = roster.node(2).unwrap();
+    assert_eq!(node.id, 0x8000_0000_0000_0002);
+    let text = [&node.name, &node.address, &node.rack, &node.host].map(String::as_str);
+    assert_eq!(text, ["gpu-2", "10.0.0.3:8000", "r0", "h1"]);
+    assert_eq!(roster.id_at(b"[fd00::1]:8000"), Some(0x8000_0000_0000_0003));
+}
+
+#[test]
+fn the_control_planes_table_is_read() {
+    let expected = Table {
+        version: 1_790_000_000_123,
+        roster_version: 0xfedc_ba98_7654_3210,
+        built_at_unix_ms: 1_790_000_000_100,
+        weight: vec![1.0, 0.25, 0.0, 0.5],
+        entropy: vec![0.5, f32::INFINITY, 0.0, 1.5],
+        state: vec![2, 1, 4, 3],
+    };
+    assert_eq!(Table::decode(TABLE), Ok(expected));
+}
+
+#[test]
+fn the_control_plane_reads_our_batch() {
+    const NOW: u64 = 1_790_000_000_500;
+    let mut ledger = Ledger::new();
+    for opened in [NOW - 2000, NOW - 400, NOW - 300] {
+        ledger.open(7, opened);
+    }
+    let measured = Outcome {
+        ending: Ending::Succeeded,
+        first_byte_us: Some(150_000),
+        tpot_us: Some(20_000),
+        total_us: Some(900_000),
+        chunks: 38,
+        output_tokens: Some(37),
+    };
+    ledger.close(7, NOW - 2000, &measured);
+    ledger.unknown_attempts(7, 2);
+    for ending in [
+        Ending::ClientError,
+        Ending::RateLimited,
+        Ending::ServerError,
+        Ending::Reset,
+        Ending::ClientAbort,
+    ] {
+        ledger.open(u64::MAX, NOW);
+        ledger.close(u64::MAX, NOW, &unmeasured(ending));
+    }
+    ledger.failed_attempt(u64::MAX);
+    for (reason, count) in [
+        (Reason::Picked, 3),
+        (Reason::NoTable, 1),
+        (Reason::StaleTable, 2),
+        (Reason::NoEligible, 4),
+    ] {
+        (0..count).for_each(|_| ledger.decide(reason));
+    }
+    let header = BatchHeader {
+        envoy: b"edge-1",
+        incarnation: 0x1122_3344_5566_7788,
+        sequence: 300,
+        table_version: 1_790_000_000_123,
+    };
+    let mut out = Vec::new();
+    ledger.encode_batch(&header, NOW, &mut out);
+    assert_eq!(out, include_bytes!("../golden/batch.bin"));
+}
+
+#[test]
+fn discovery_messages_are_those_of_envoys_own_definitions() {
+    let mut subscription = Subscription::new(TABLE_TYPE);
+    let mut out = Vec::new();
+    subscription.subscribe(&NodeIdentity { id: b"edge-1", cluster: b"edge" }, &mut out);
+    assert_eq!(out, include_bytes!("../golden/subscribe.bin"));
+
+    let response = Response::decode(RESPONSE).unwrap();
+    assert_eq!(response.version_info, b"v7");
+    assert_eq!(response.type_url, TABLE_TYPE.as_bytes());
+    assert_eq!(response.resource, Some(&b"payload"[..]));
+
+    out.clear();
+    subscription.ack(&response, &mut out);
+    assert_eq!(out, include_bytes!("../golden/ack.bin"));
+
+    out.clear();
+    let refused = Response { version_info: b"v8", nonce: b"n8", ..response };
+    subscription.nack(&refused, "the table follows another roster", &mut out);
+    assert_eq!(out, include_bytes!("../golden/nack.bin"));
+}

@@ -1,0 +1,19 @@
+//! The rules of the core, one file per concept.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod fixtures;
+
+mod attempts;
+mod config;
+mod decoding;
+mod eligibility;
+mod golden;
+mod latency;
+mod lease;
+mod ledger;
+mod min_entropy;
+mod roster;
+mod shares;
+mod usage;
+mod wire;
+mod xds;

@@ -1,0 +1,252 @@
+//! All that the filter asks of Envoy. Nothing here panics: a call that fails says so.
+//!
+//! The only module with `unsafe` and the only one that makes host calls. Values are bytes, because
+//! headers need not be UTF-8.
+mod abi;
+
+use std::ptr::null_mut;
+
+/// Why a host call gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    NotFound,
+    CasMismatch,
+    Empty,
+    Other(u32),
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+fn check(status: u32) -> Result<()> {
+    match status {
+        0 => Ok(()),
+        1 => Err(Failure::NotFound),
+        7 => Err(Failure::Empty),
+        8 => Err(Failure::CasMismatch),
+        other => Err(Failure::Other(other)),
+    }
+}
+
+/// Takes over what a call left in its two out-parameters.
+fn fetch(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8>> {
+    let mut data = null_mut();
+    let mut len = 0;
+    check(call(&mut data, &mut len))?;
+    if data.is_null() {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the host got this memory from proxy_on_memory_allocate, which made it as a Vec of
+    // exactly this length, and gives it away with this call.
+    Ok(unsafe { Vec::from_raw_parts(data, len, len) })
+}
+
+#[derive(Clone, Copy)]
+pub enum Level {
+    Info = 2,
+    Warn = 3,
+    Error = 4,
+}
+
+pub fn log(level: Level, text: &[u8]) {
+    // SAFETY: the host only reads the given bytes during the call; so it is in every call below
+    // that passes a slice. Out-parameters are locals that live through the call.
+    let _ = unsafe { abi::proxy_log(level as u32, text.as_ptr(), text.len()) };
+}
+
+/// The wall clock; 0 if the host has none.
+pub fn now_unix_ms() -> u64 {
+    let mut now_ns = 0;
+    let _ = unsafe { abi::proxy_get_current_time_nanoseconds(&mut now_ns) };
+    now_ns / 1_000_000
+}
+
+/// A clock that never goes back and is the same for all VMs of one Envoy.
+pub fn monotonic_us() -> u64 {
+    const MONOTONIC: u32 = 1;
+    let mut now_ns = 0;
+    let _ = unsafe { abi::clock_time_get(MONOTONIC, 0, &mut now_ns) };
+    now_ns / 1_000
+}
+
+pub fn monotonic_ms() -> u64 {
+    monotonic_us() / 1_000
+}
+
+pub fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
+    let _ = unsafe { abi::random_get(bytes.as_mut_ptr(), bytes.len()) };
+    u64::from_le_bytes(bytes)
+}
+
+/// A period of 0 stops the ticks of the calling root context.
+pub fn set_tick_period(period_ms: u32) -> Result<()> {
+    check(unsafe { abi::proxy_set_tick_period_milliseconds(period_ms) })
+}
+
+/// The parts of `path` are separated by NUL. Structured properties must not be asked for.
+pub fn property(path: &[u8]) -> Result<Vec<u8>> {
+    fetch(|data, len| unsafe { abi::proxy_get_property(path.as_ptr(), path.len(), data, len) })
+}
+
+/// An integer property.
+pub fn property_u64(path: &[u8]) -> Option<u64> {
+    let bytes = property(path).ok()?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}
+
+/// Sets the filter state `wasm.<path>` of the current request.
+pub fn set_property(path: &[u8], value: &[u8]) -> Result<()> {
+    check(unsafe {
+        abi::proxy_set_property(path.as_ptr(), path.len(), value.as_ptr(), value.len())
+    })
+}
+
+#[derive(Clone, Copy)]
+pub enum Buffer {
+    ResponseBody = 1,
+    GrpcMessage = 5,
+    PluginConfiguration = 7,
+}
+
+/// The first `max_len` bytes of a buffer.
+pub fn buffer(kind: Buffer, max_len: usize) -> Result<Vec<u8>> {
+    fetch(|data, len| unsafe { abi::proxy_get_buffer_bytes(kind as u32, 0, max_len, data, len) })
+}
+
+const REQUEST_HEADERS: u32 = 0;
+const RESPONSE_HEADERS: u32 = 2;
+
+pub fn response_header(name: &[u8]) -> Result<Vec<u8>> {
+    fetch(|data, len| unsafe {
+        abi::proxy_get_header_map_value(RESPONSE_HEADERS, name.as_ptr(), name.len(), data, len)
+    })
+}
+
+pub fn replace_request_header(name: &[u8], value: &[u8]) -> Result<()> {
+    check(unsafe {
+        abi::proxy_replace_header_map_value(
+            REQUEST_HEADERS,
+            name.as_ptr(),
+            name.len(),
+            value.as_ptr(),
+            value.len(),
+        )
+    })
+}
+
+pub fn remove_request_header(name: &[u8]) -> Result<()> {
+    check(unsafe { abi::proxy_remove_header_map_value(REQUEST_HEADERS, name.as_ptr(), name.len()) })
+}
+
+/// A value of shared data with its compare-and-set number.
+pub fn shared(key: &[u8]) -> Result<(Vec<u8>, u32)> {
+    let mut cas = 0;
+    let value = fetch(|data, len| unsafe {
+        abi::proxy_get_shared_data(key.as_ptr(), key.len(), data, len, &mut cas)
+    })?;
+    Ok((value, cas))
+}
+
+/// With `cas` 0 the value is set in any case.
+pub fn set_shared(key: &[u8], value: &[u8], cas: u32) -> Result<()> {
+    check(unsafe {
+        abi::proxy_set_shared_data(key.as_ptr(), key.len(), value.as_ptr(), value.len(), cas)
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Queue(u32);
+
+/// Makes the queue if it is not there; the caller becomes the one that is told of new items.
+pub fn register_queue(name: &[u8]) -> Result<Queue> {
+    let mut id = 0;
+    check(unsafe { abi::proxy_register_shared_queue(name.as_ptr(), name.len(), &mut id) })?;
+    Ok(Queue(id))
+}
+
+/// Finds a queue that a VM of this id has registered.
+pub fn resolve_queue(vm_id: &[u8], name: &[u8]) -> Result<Queue> {
+    let mut id = 0;
+    check(unsafe {
+        abi::proxy_resolve_shared_queue(
+            vm_id.as_ptr(),
+            vm_id.len(),
+            name.as_ptr(),
+            name.len(),
+            &mut id,
+        )
+    })?;
+    Ok(Queue(id))
+}
+
+impl Queue {
+    pub fn push(self, value: &[u8]) -> Result<()> {
+        check(unsafe { abi::proxy_enqueue_shared_queue(self.0, value.as_ptr(), value.len()) })
+    }
+
+    /// Failure::Empty when there is nothing.
+    pub fn pop(self) -> Result<Vec<u8>> {
+        fetch(|data, len| unsafe { abi::proxy_dequeue_shared_queue(self.0, data, len) })
+    }
+}
+
+/// An open gRPC stream of the current root context.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Stream(u32);
+
+impl Stream {
+    /// Through the SDK, because only its dispatcher can route the answers. It panics on nothing
+    /// that Envoy returns here: Ok, ParseFailure, InternalFailure.
+    #[allow(clippy::disallowed_methods)]
+    pub fn open(service: &str, name: &str, method: &str) -> Result<Stream> {
+        proxy_wasm::hostcalls::open_grpc_stream(service, name, method, Vec::new())
+            .map(Stream)
+            .map_err(|status| Failure::Other(status as u32))
+    }
+
+    pub fn is(self, token: u32) -> bool {
+        self.0 == token
+    }
+
+    pub fn send(self, message: &[u8]) -> Result<()> {
+        check(unsafe { abi::proxy_grpc_send(self.0, message.as_ptr(), message.len(), 0) })
+    }
+
+    /// No on_grpc_stream_close follows.
+    pub fn cancel(self) {
+        let _ = unsafe { abi::proxy_grpc_cancel(self.0) };
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Counter(u32);
+
+#[derive(Clone, Copy)]
+pub struct Gauge(u32);
+
+fn define_metric(kind: u32, name: &str) -> u32 {
+    // An id that no metric has, in case it cannot be defined.
+    let mut id = u32::MAX;
+    let _ = unsafe { abi::proxy_define_metric(kind, name.as_ptr(), name.len(), &mut id) };
+    id
+}
+
+impl Counter {
+    pub fn define(name: &str) -> Counter {
+        Counter(define_metric(0, name))
+    }
+
+    pub fn increment(self) {
+        let _ = unsafe { abi::proxy_increment_metric(self.0, 1) };
+    }
+}
+
+impl Gauge {
+    pub fn define(name: &str) -> Gauge {
+        Gauge(define_metric(1, name))
+    }
+
+    pub fn record(self, value: u64) {
+        let _ = unsafe { abi::proxy_record_metric(self.0, value) };
+    }
+}

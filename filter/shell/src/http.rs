@@ -1,0 +1,243 @@
+//! One request: lists its destinations, follows its answer and reports how it went.
+//!
+//! Nothing is held up or buffered. All that the end needs is noted before, because headers can no
+//! longer be read there.
+use std::rc::Rc;
+
+use isocost_core::attempts::judge;
+use isocost_core::config::FilterConfig;
+use isocost_core::latency::{is_event_stream, Timing};
+use isocost_core::ledger::{Ending, Outcome};
+use isocost_core::pick::{Pick, Reason};
+use isocost_core::roster::Roster;
+use isocost_core::usage::UsageScanner;
+use proxy_wasm::traits::{Context, HttpContext};
+use proxy_wasm::types::Action;
+
+use crate::host::{self, Buffer};
+use crate::logfmt::write_decision;
+use crate::response::{node_status, Flags, Upstream};
+use crate::vm::{self, Vm};
+
+const DESTINATION: &[u8] = b"x-isocost-destination";
+/// Filter state `wasm.isocost`.
+const DECISION: &[u8] = b"isocost";
+
+/// Stands for all nodes that are in no roster, and for none: a request that was counted on a node
+/// but went elsewhere is moved here. Nodes never have this id.
+const NO_NODE: u64 = 0;
+
+pub struct Request {
+    config: Rc<FilterConfig>,
+    /// The roster that `listed` refers to.
+    roster: Option<Rc<Roster>>,
+    listed: Option<Pick>,
+    /// The node on which this request is counted as open.
+    node: Option<u64>,
+    opened_unix_ms: u64,
+    timing: Timing,
+    usage: Option<UsageScanner>,
+    answer: Answer,
+    attempts: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// No response headers yet.
+    None,
+    /// Envoy answers itself.
+    Local,
+    /// The node answers.
+    Begun(u16),
+    Complete(u16),
+}
+
+impl Request {
+    pub fn new(config: Rc<FilterConfig>) -> Request {
+        Request {
+            config,
+            roster: None,
+            listed: None,
+            node: None,
+            opened_unix_ms: 0,
+            timing: Timing::start(0),
+            usage: None,
+            answer: Answer::None,
+            attempts: 0,
+        }
+    }
+
+    fn route(&mut self, vm: &mut Vm) {
+        let mut version = 0;
+        let mut age_ms = 0;
+        let mut reason = Reason::NoTable;
+        let mut text = Vec::with_capacity(96);
+        if let Some(fleet) = vm.view.fleet() {
+            version = fleet.version();
+            age_ms = fleet.age_ms(self.opened_unix_ms);
+            self.roster = Some(Rc::clone(fleet.roster()));
+            reason = if age_ms > self.config.max_table_age_ms {
+                Reason::StaleTable
+            } else {
+                match fleet.pick(self.config.policy, self.config.alternates, &mut vm.rng) {
+                    Some(pick) => {
+                        fleet.write_destination(&pick, &mut text);
+                        self.listed = Some(pick);
+                        Reason::Picked
+                    }
+                    None => Reason::NoEligible,
+                }
+            };
+        }
+        if self.listed.is_some() {
+            let _ = host::replace_request_header(DESTINATION, &text);
+            text.clear();
+        } else {
+            let _ = host::remove_request_header(DESTINATION);
+        }
+        write_decision(self.config.policy, reason, version, age_ms, &mut text);
+        let _ = host::set_property(DECISION, &text);
+        vm.metrics.count(reason);
+        vm.ledger.decide(reason);
+        self.node = self.listed_node();
+        if let Some(node) = self.node {
+            vm.ledger.open(node, self.opened_unix_ms);
+        }
+    }
+
+    fn listed_node(&self) -> Option<u64> {
+        let slot = self.listed?.first();
+        self.roster.as_ref()?.node(slot).map(|node| node.id)
+    }
+
+    /// Counts the request where Envoy really sent it, and the nodes that failed before.
+    fn settle(&mut self, vm: &mut Vm) {
+        let upstream = Upstream::read();
+        self.attempts = upstream.attempts;
+        let newest = vm.view.fleet().map(|fleet| Rc::clone(fleet.roster()));
+        let Some(roster) = self.roster.as_ref().or(newest.as_ref()) else { return };
+        let attempts = judge(roster, self.listed.as_ref(), upstream.attempts, &upstream.address);
+        for slot in attempts.failed {
+            if let Some(node) = roster.node(*slot) {
+                vm.ledger.failed_attempt(node.id);
+            }
+        }
+        // The node may have come after the request did.
+        let used =
+            attempts.used.or_else(|| newest.as_ref()?.id_at(&upstream.address)).unwrap_or(NO_NODE);
+        if attempts.unknown > 0 {
+            vm.ledger.unknown_attempts(used, attempts.unknown);
+        }
+        self.move_to(used, vm);
+    }
+
+    fn move_to(&mut self, node: u64, vm: &mut Vm) {
+        match self.node {
+            Some(counted) if counted == node => {}
+            Some(counted) => vm.ledger.reassign(counted, node, self.opened_unix_ms),
+            None if node == NO_NODE => return,
+            None => vm.ledger.open(node, self.opened_unix_ms),
+        }
+        self.node = Some(node);
+    }
+
+    fn close(&mut self, vm: &mut Vm) {
+        let (status, complete) = match self.answer {
+            Answer::None | Answer::Local => (None, false),
+            Answer::Begun(status) => (Some(status), false),
+            Answer::Complete(status) => (Some(status), true),
+        };
+        if self.answer == Answer::None {
+            self.settle(vm);
+        }
+        let flags = if complete { Flags::NONE } else { Flags::read() };
+        if status.is_none() && !flags.client_gone() && !flags.node_failed() {
+            // Envoy or another filter refused the request: no node is to blame.
+            self.move_to(NO_NODE, vm);
+        }
+        let Some(node) = self.node else { return };
+        let ending = Ending::of(status, complete, flags.client_gone());
+        let good = status.is_some_and(|status| status < 400);
+        let output_tokens = self.usage.and_then(|usage| usage.output_tokens());
+        vm.ledger.close(
+            node,
+            self.opened_unix_ms,
+            &Outcome {
+                ending,
+                first_byte_us: self.timing.first_byte_us(self.attempts).filter(|_| good),
+                tpot_us: self.timing.tpot_us(output_tokens).filter(|_| good),
+                total_us: (good && complete).then(|| self.timing.total_us(host::monotonic_us())),
+                chunks: self.timing.chunks(),
+                output_tokens,
+            },
+        );
+    }
+
+    fn complete(&mut self) {
+        if let Answer::Begun(status) = self.answer {
+            self.answer = Answer::Complete(status);
+        }
+    }
+}
+
+impl Context for Request {
+    fn on_done(&mut self) -> bool {
+        vm::with(|vm| self.close(vm));
+        true
+    }
+}
+
+impl HttpContext for Request {
+    fn on_http_request_headers(&mut self, _headers: usize, _end: bool) -> Action {
+        self.opened_unix_ms = host::now_unix_ms();
+        self.timing = Timing::start(host::monotonic_us());
+        vm::with(|vm| {
+            vm.serve();
+            self.route(vm);
+        });
+        Action::Continue
+    }
+
+    fn on_http_response_headers(&mut self, _headers: usize, end: bool) -> Action {
+        // Envoy can replace an answer by one of its own; the first is what the node said.
+        if self.answer != Answer::None {
+            return Action::Continue;
+        }
+        vm::with(|vm| self.settle(vm));
+        self.answer = node_status().map_or(Answer::Local, Answer::Begun);
+        if let Answer::Begun(_) = self.answer {
+            let content_type = host::response_header(b"content-type").unwrap_or_default();
+            self.timing.answered(is_event_stream(&content_type));
+            self.usage = has_usage(&content_type).then(UsageScanner::new);
+        }
+        if end {
+            self.complete();
+        }
+        Action::Continue
+    }
+
+    fn on_http_response_body(&mut self, size: usize, end: bool) -> Action {
+        if let Answer::Begun(_) = self.answer {
+            if size > 0 {
+                self.timing.chunk(host::monotonic_us());
+                if let Some(usage) = &mut self.usage {
+                    usage.feed(&host::buffer(Buffer::ResponseBody, size).unwrap_or_default());
+                }
+            }
+            if end {
+                self.complete();
+            }
+        }
+        Action::Continue
+    }
+
+    fn on_http_response_trailers(&mut self, _trailers: usize) -> Action {
+        self.complete();
+        Action::Continue
+    }
+}
+
+/// Is it an answer in which token counts can be: an event stream or JSON?
+fn has_usage(content_type: &[u8]) -> bool {
+    is_event_stream(content_type) || content_type.starts_with(b"application/json")
+}

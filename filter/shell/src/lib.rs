@@ -1,0 +1,21 @@
+//! The filter as Envoy sees it: translates between Envoy and isocost-core, decides nothing itself.
+#![deny(unsafe_code)]
+
+mod backlog;
+mod feed;
+#[allow(unsafe_code)]
+mod host;
+mod http;
+mod logfmt;
+mod metrics;
+mod publish;
+mod response;
+mod root;
+mod shared;
+mod stream;
+mod view;
+mod vm;
+
+proxy_wasm::main! {{
+    proxy_wasm::set_root_context(|context_id| Box::new(root::Root::new(context_id)));
+}}

@@ -1,0 +1,44 @@
+//! The filter's own numbers in Envoy's statistics (there as `wasmcustom.isocost.*`).
+//!
+//! One number each for the whole Envoy, never one per node: Envoy frees no metric.
+use isocost_core::pick::Reason;
+
+use crate::host::{Counter, Gauge};
+
+pub struct Metrics {
+    /// Version of the table that the picks use; 0 = none yet.
+    pub table_version: Gauge,
+    pub table_age_ms: Gauge,
+    /// 1 while the control plane answers.
+    pub feed_connected: Gauge,
+    pub streams_opened: Counter,
+    /// Resources that the feed refused.
+    pub nacks: Counter,
+    fallback_no_table: Counter,
+    fallback_stale_table: Counter,
+    fallback_no_eligible: Counter,
+}
+
+impl Metrics {
+    pub fn define() -> Metrics {
+        Metrics {
+            table_version: Gauge::define("isocost.table_version"),
+            table_age_ms: Gauge::define("isocost.table_age_ms"),
+            feed_connected: Gauge::define("isocost.feed_connected"),
+            streams_opened: Counter::define("isocost.feed_streams_opened"),
+            nacks: Counter::define("isocost.feed_nacks"),
+            fallback_no_table: Counter::define("isocost.fallback_no_table"),
+            fallback_stale_table: Counter::define("isocost.fallback_stale_table"),
+            fallback_no_eligible: Counter::define("isocost.fallback_no_eligible"),
+        }
+    }
+
+    pub fn count(&self, reason: Reason) {
+        match reason {
+            Reason::Picked => {}
+            Reason::NoTable => self.fallback_no_table.increment(),
+            Reason::StaleTable => self.fallback_stale_table.increment(),
+            Reason::NoEligible => self.fallback_no_eligible.increment(),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The root context: Envoy's configuration and clock ticks, and the feed role if it is here.
+use std::rc::Rc;
+
+use isocost_core::config::FilterConfig;
+use isocost_core::lease::{decide, Decision, Lease};
+use proxy_wasm::traits::{Context, HttpContext, RootContext};
+use proxy_wasm::types::ContextType;
+
+use crate::feed::{Feed, Identity};
+use crate::host::{self, Buffer, Level};
+use crate::http::Request;
+use crate::shared;
+use crate::stream::grpc_service;
+use crate::vm;
+
+/// How soon a new table is seen.
+const TICK_MS: u32 = 20;
+/// Observations go out once per interval of the control plane's tables (200 ms).
+const TICKS_PER_REPORT: u32 = 10;
+
+pub struct Root {
+    context_id: u32,
+    config: Rc<FilterConfig>,
+    /// None until configured.
+    identity: Option<Identity>,
+    /// Some while this context holds the feed role.
+    feed: Option<Feed>,
+    ticks: u32,
+}
+
+impl Root {
+    pub fn new(context_id: u32) -> Root {
+        Root {
+            context_id,
+            config: Rc::new(FilterConfig::default()),
+            identity: None,
+            feed: None,
+            ticks: 0,
+        }
+    }
+
+    /// The error says what is wrong with the configuration.
+    fn configure(&mut self) -> Result<(), String> {
+        let bytes = host::buffer(Buffer::PluginConfiguration, usize::MAX).unwrap_or_default();
+        let config = FilterConfig::parse(&bytes).map_err(|error| error.text().to_owned())?;
+        let service = grpc_service(&config.control_plane_cluster)
+            .ok_or_else(|| String::from("control_plane_cluster: must be 1 to 125 bytes"))?;
+        self.identity = Some(Identity {
+            node_id: host::property(b"xds\0node\0id").unwrap_or_default(),
+            node_cluster: host::property(b"xds\0node\0cluster").unwrap_or_default(),
+            service,
+        });
+        self.config = Rc::new(config);
+        Ok(())
+    }
+
+    /// Holds the feed role while the lease says so, and says whether any context does.
+    fn follow_lease(&mut self, now_ms: u64) -> bool {
+        let Some(me) = vm::with(|vm| vm.candidate()) else { return false };
+        let (lease, cas) = shared::lease();
+        let mine = Lease { holder: me.incarnation, heartbeat_ms: now_ms };
+        match decide(lease, &me, now_ms) {
+            Decision::Hold if shared::write_lease(mine, cas) => {
+                self.feed.get_or_insert_with(Feed::new);
+            }
+            // Works from the next tick on, when the lease is seen to be held: two VMs may write
+            // the first lease at the same time.
+            Decision::Take => {
+                shared::write_lease(mine, cas);
+            }
+            Decision::Hold | Decision::Wait => self.stop_feed(),
+        }
+        lease.is_some_and(|lease| lease.live(now_ms))
+    }
+
+    fn stop_feed(&mut self) {
+        if let Some(feed) = self.feed.take() {
+            feed.stop();
+        }
+    }
+}
+
+impl Context for Root {
+    fn on_grpc_stream_message(&mut self, token: u32, size: usize) {
+        if let Some(feed) = &mut self.feed {
+            vm::with(|vm| feed.on_message(token, size, vm));
+        }
+    }
+
+    fn on_grpc_stream_close(&mut self, token: u32, _status: u32) {
+        if let Some(feed) = &mut self.feed {
+            vm::with(|vm| feed.on_close(token, host::monotonic_ms(), vm));
+        }
+    }
+}
+
+impl RootContext for Root {
+    fn on_configure(&mut self, _size: usize) -> bool {
+        if let Err(reason) = self.configure() {
+            host::log(Level::Error, &[b"configuration: ", reason.as_bytes()].concat());
+            return false;
+        }
+        vm::with(|vm| vm.working_root = self.context_id);
+        host::set_tick_period(TICK_MS).is_ok()
+    }
+
+    fn on_tick(&mut self) {
+        if vm::with(|vm| vm.working_root) != Some(self.context_id) {
+            self.stop_feed();
+            let _ = host::set_tick_period(0);
+            return;
+        }
+        let now_ms = host::monotonic_ms();
+        let feed_lives = self.follow_lease(now_ms);
+        self.ticks = self.ticks.wrapping_add(1);
+        let report_is_due = self.ticks % TICKS_PER_REPORT == 0;
+        let Some(identity) = &self.identity else { return };
+        vm::with(|vm| {
+            vm.refresh();
+            if report_is_due && feed_lives {
+                vm.report(&identity.node_id);
+            }
+            if let Some(feed) = &mut self.feed {
+                feed.tick(identity, now_ms, vm);
+                if report_is_due {
+                    feed.show_age(host::now_unix_ms(), vm);
+                }
+            }
+        });
+    }
+
+    fn get_type(&self) -> Option<ContextType> {
+        Some(ContextType::HttpContext)
+    }
+
+    fn create_http_context(&self, _context_id: u32) -> Option<Box<dyn HttpContext>> {
+        Some(Box::new(Request::new(Rc::clone(&self.config))))
+    }
+}

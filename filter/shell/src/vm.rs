@@ -1,0 +1,106 @@
+//! What outlives a plugin configuration: one VM serves several root contexts, the newest of which
+//! works; counts of open requests must not be lost when it changes.
+use std::cell::RefCell;
+
+use isocost_core::lease::Candidate;
+use isocost_core::ledger::{BatchHeader, Ledger};
+use isocost_core::Rng;
+
+use crate::host;
+use crate::metrics::Metrics;
+use crate::shared;
+use crate::view::View;
+
+pub struct Vm {
+    /// One life of this VM: a reloaded one has another.
+    incarnation: u64,
+    started_ms: u64,
+    has_served: bool,
+    /// The root context that was configured last.
+    pub working_root: u32,
+    pub ledger: Ledger,
+    pub view: View,
+    pub rng: Rng,
+    pub metrics: Metrics,
+    batches: u64,
+}
+
+thread_local! {
+    static VM: RefCell<Option<Vm>> = const { RefCell::new(None) };
+}
+
+/// Runs `action` on this VM's state. None only if called from within itself.
+pub fn with<R>(action: impl FnOnce(&mut Vm) -> R) -> Option<R> {
+    VM.with(|cell| {
+        let mut vm = cell.try_borrow_mut().ok()?;
+        Some(action(vm.get_or_insert_with(Vm::new)))
+    })
+}
+
+impl Vm {
+    fn new() -> Vm {
+        Vm {
+            incarnation: host::random_u64(),
+            started_ms: host::monotonic_ms(),
+            has_served: false,
+            working_root: 0,
+            ledger: Ledger::new(),
+            view: View::default(),
+            rng: Rng::with_seed(host::random_u64()),
+            metrics: Metrics::define(),
+            batches: 0,
+        }
+    }
+
+    pub fn candidate(&self) -> Candidate {
+        Candidate {
+            incarnation: self.incarnation,
+            has_served: self.has_served,
+            started_ms: self.started_ms,
+        }
+    }
+
+    /// A request has come. The main thread's VM never gets here, so it never decodes a table for
+    /// picking; a worker's first request finds the table at once.
+    pub fn serve(&mut self) {
+        if !self.has_served {
+            self.has_served = true;
+            self.view.refresh();
+        }
+    }
+
+    /// The tick's work of a VM that has requests.
+    pub fn refresh(&mut self) {
+        if self.has_served {
+            self.view.refresh();
+        }
+    }
+
+    /// Hands the feed what was seen since the last batch. Call it only while a feed is alive:
+    /// otherwise the queue would grow; what is not handed over stays in the ledger.
+    pub fn report(&mut self, envoy: &[u8]) {
+        if !self.has_served {
+            return;
+        }
+        let now_unix_ms = host::now_unix_ms();
+        let table_version = match self.view.fleet() {
+            Some(fleet) => {
+                self.metrics.table_version.record(fleet.version());
+                self.metrics.table_age_ms.record(fleet.age_ms(now_unix_ms));
+                fleet.version()
+            }
+            None => 0,
+        };
+        let Ok(queue) = shared::find_observations_queue() else { return };
+        self.batches += 1;
+        let header = BatchHeader {
+            envoy,
+            incarnation: self.incarnation,
+            sequence: self.batches,
+            table_version,
+        };
+        let mut batch = Vec::new();
+        self.ledger.encode_batch(&header, now_unix_ms, &mut batch);
+        let _ = queue.push(&batch);
+    }
+}

@@ -1,0 +1,1 @@
+"""Real processes for the integration tests, and the fakes around them."""

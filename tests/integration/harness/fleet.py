@@ -1,0 +1,201 @@
+"""A whole installation in processes: fake nodes, one agent, the control plane and Envoy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import yaml
+from isocost.fake.cards import KV_BYTES_PER_TOKEN
+
+from tests.integration.harness.envoy import Envoy, local_bootstrap
+from tests.integration.harness.ports import free_port
+from tests.integration.harness.process import Process
+from tests.integration.harness.wait import wait_until
+
+START_S = 20.0
+MODEL = "llama-3.1-8b"
+
+
+@dataclass(frozen=True)
+class FakeNode:
+    """A fake node, running or not, and where it answers."""
+
+    name: str
+    rack: str
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+class Fleet:
+    """Started part by part, so that tests can choose the order."""
+
+    def __init__(
+        self,
+        start_isocost: Callable[..., Process],
+        start_envoy: Callable[..., Envoy],
+        session: aiohttp.ClientSession,
+        folder: Path,
+    ) -> None:
+        self._start_isocost = start_isocost
+        self._start_envoy = start_envoy
+        self._folder = folder
+        self.session = session
+        self.grpc_port = free_port()
+        self.http_port = free_port()
+        self.nodes: list[FakeNode] = []
+        self.envoy: Envoy
+
+    @property
+    def http(self) -> str:
+        return f"http://127.0.0.1:{self.http_port}"
+
+    def plan_nodes(self, count: int) -> None:
+        """Give the nodes their names, places and ports: half of them in each of two racks."""
+        for index in range(count):
+            rack = f"rack-{index * 2 // count + 1}"
+            host = f"host-{index // 2 + 1}"
+            self.nodes.append(FakeNode(f"node-{index + 1}", rack, host, free_port()))
+
+    def start_node(self, node: FakeNode, *flags: str) -> Process:
+        return self._start_isocost(
+            "fake-node", "--name", node.name, "--listen", f"127.0.0.1:{node.port}", *flags
+        )
+
+    def start_agent(self) -> Process:
+        config = {
+            "name": "agent-1",
+            "control_plane": f"127.0.0.1:{self.grpc_port}",
+            "nodes": [
+                {
+                    "name": node.name,
+                    "address": f"127.0.0.1:{node.port}",
+                    "rack": node.rack,
+                    "host": node.host,
+                    "gpu_kind": "H100",
+                    "models": [{"name": MODEL, "kv_bytes_per_token": KV_BYTES_PER_TOKEN}],
+                    "metrics_url": f"{node.url}/metrics",
+                    "telemetry_url": f"{node.url}/fake/telemetry",
+                }
+                for node in self.nodes
+            ],
+        }
+        path = self._folder / "agent.yaml"
+        path.write_text(yaml.safe_dump(config))
+        return self._start_isocost("agent", "--config", str(path))
+
+    def start_control_plane(self, policy: str = "weighted_random") -> Process:
+        return self._start_isocost(
+            "control-plane",
+            "--listen",
+            f"127.0.0.1:{self.grpc_port}",
+            "--http",
+            f"127.0.0.1:{self.http_port}",
+            "--policy",
+            policy,
+        )
+
+    def start_gateway(self, concurrency: int = 2) -> Envoy:
+        self.envoy = self._start_envoy(local_bootstrap(self.grpc_port), concurrency)
+        return self.envoy
+
+    async def start(self, nodes: int, policy: str = "weighted_random", *flags: str) -> None:
+        """Start everything and return when every node is picked from."""
+        self.start_control_plane(policy)
+        self.plan_nodes(nodes)
+        for node in self.nodes:
+            self.start_node(node, *flags)
+        self.start_agent()
+        self.start_gateway()
+        await self.envoy.wait_live()
+        await wait_until(lambda: self.serving(nodes), f"{nodes} nodes serve", START_S)
+        await wait_until(self._both_workers_pick, "the filters pick", START_S)
+
+    async def serving(self, count: int) -> bool:
+        try:
+            rows = await self.node_rows()
+        except aiohttp.ClientError:
+            return False
+        return sum(row["state"] == "serving" for row in rows) == count
+
+    async def _both_workers_pick(self) -> bool:
+        """A burst over new connections, all of it decided by a table that has every node."""
+        before = len(self.envoy.access_log())
+        await self.complete(20)
+        entries = (await self.envoy.logged(before + 20))[before:]
+        return all("reason=picked" in entry["decision"] for entry in entries)
+
+    async def picks_from(self, version: int) -> bool:
+        """A burst, every request of which was picked from that table or a later one."""
+        before = len(self.envoy.access_log())
+        await self.complete(20)
+        entries = (await self.envoy.logged(before + 20))[before:]
+        return all(table_of(entry) >= version for entry in entries)
+
+    async def status(self) -> dict[str, Any]:
+        async with self.session.get(f"{self.http}/v1/status") as response:
+            return dict(await response.json())
+
+    async def node_rows(self) -> list[dict[str, Any]]:
+        async with self.session.get(f"{self.http}/v1/nodes") as response:
+            return list((await response.json())["nodes"])
+
+    async def override(self, name: str, **value: object) -> None:
+        """Set by hand what ``value`` says; nothing clears it."""
+        url = f"{self.http}/v1/nodes/{name}/override"
+        method = "PUT" if value else "DELETE"
+        async with self.session.request(method, url, json=value or None) as response:
+            assert response.status == 200, await response.text()
+
+    async def next_table(self) -> int:
+        """The version of the first table that is built after this call."""
+        version = (await self.status())["table_version"]
+
+        async def newer() -> int | None:
+            found = int((await self.status())["table_version"])
+            return found if found > version else None
+
+        return await wait_until(newer, "a table")
+
+    async def complete(self, count: int, concurrency: int = 32, max_tokens: int = 1) -> None:
+        """Send that many short completions through Envoy; every one must succeed."""
+        body = {"model": MODEL, "prompt": "hello", "max_tokens": max_tokens}
+        left = iter(range(count))
+
+        async def worker() -> None:
+            for _ in left:
+                async with self.session.post(
+                    f"{self.envoy.url}/v1/completions", json=body
+                ) as response:
+                    assert response.status == 200, await response.text()
+
+        await asyncio.gather(*(worker() for _ in range(concurrency)))
+
+
+def decision_fields(entry: dict[str, Any]) -> dict[str, str]:
+    """The filter's decision in an access log entry."""
+    return dict(pair.split("=", 1) for pair in entry["decision"].split())
+
+
+def table_of(entry: dict[str, Any]) -> int:
+    return int(decision_fields(entry).get("table", 0))
+
+
+def requests_per_node(entries: Iterable[dict[str, Any]]) -> Counter[str]:
+    return Counter(entry["node"] for entry in entries)
+
+
+async def order(session: aiohttp.ClientSession, node: FakeNode, page: str, **what: object) -> None:
+    """Give a fake node an order: ``order(session, node, "telemetry", free_vram_fraction=0.1)``."""
+    async with session.post(f"{node.url}/fake/{page}", data=json.dumps(what)) as response:
+        assert response.status == 200, await response.text()

@@ -1,0 +1,87 @@
+"""Subscribes to the tables as an Envoy does, and keeps each with its time of arrival."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass
+
+import grpc.aio
+from envoy_data_plane.envoy.config.core.v3 import Node
+from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, DiscoveryResponse
+from isocost.push.ads import METHOD, SERVICE
+from isocost.push.fleet import RESOURCE
+from isocost.push.type_urls import ROSTER, TABLE
+from isocost.v1.roster_pb2 import Roster
+from isocost.v1.table_pb2 import Table
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One table: wall time of its arrival, weight share and entropy by node name."""
+
+    arrived_unix_s: float
+    share: dict[str, float]
+    entropy: dict[str, float]
+
+
+class TableRecorder:
+    """A context manager; ``tables`` maps versions to what arrived."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._task: asyncio.Task[None] | None = None
+        self._names: list[str] = []
+        self._roster_version = 0
+        self.tables: dict[int, Recorded] = {}
+
+    async def __aenter__(self) -> TableRecorder:
+        self._task = asyncio.create_task(self._run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _run(self) -> None:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{self._port}") as channel:
+            call = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
+            for type_url in (ROSTER, TABLE):
+                await call.write(_request(type_url))
+            async for raw in call:
+                response = DiscoveryResponse.parse(raw)
+                self._keep(response.type_url, response.resources[0].value)
+                await call.write(
+                    _request(response.type_url, response.version_info, response.nonce)
+                )
+
+    def _keep(self, type_url: str, content: bytes) -> None:
+        if type_url == ROSTER:
+            roster = Roster.FromString(content)
+            self._names = [node.name for node in roster.nodes]
+            self._roster_version = roster.version
+            return
+        table = Table.FromString(content)
+        assert table.roster_version == self._roster_version
+        total = sum(table.weight)
+        share = [weight / total if total else 0.0 for weight in table.weight]
+        self.tables[table.version] = Recorded(
+            time.time(),
+            dict(zip(self._names, share, strict=True)),
+            dict(zip(self._names, table.entropy, strict=True)),
+        )
+
+
+def _request(type_url: str, version: str = "", nonce: str = "") -> bytes:
+    return bytes(
+        DiscoveryRequest(
+            version_info=version,
+            node=Node(id="recorder"),
+            resource_names=[RESOURCE],
+            type_url=type_url,
+            response_nonce=nonce,
+        )
+    )

@@ -1,0 +1,187 @@
+"""The open-loop replay against a real server that behaves and misbehaves on request."""
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from isocost.bench.replay import Replay, ReplaySettings, RequestResult
+from isocost.bench.trace import TraceRequest
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+TEXT = b'data: {"choices":[{"index":0,"delta":{"content":"word"}}]}\n\n'
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":11}}\n\n'
+DONE = b"data: [DONE]\n\n"
+
+
+@asynccontextmanager
+async def server(handler: Handler) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", handler)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def streaming(*pieces: bytes | float) -> Handler:
+    """A handler that writes the bytes and waits the seconds it is given."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await response.prepare(request)
+        for piece in pieces:
+            if isinstance(piece, float):
+                await asyncio.sleep(piece)
+            else:
+                await response.write(piece)
+        return response
+
+    return handle
+
+
+async def replay(url: str, *arrivals_s: float, **settings: object) -> tuple[RequestResult, ...]:
+    requests = [TraceRequest(arrival_s, 10, 11) for arrival_s in arrivals_s]
+    return await Replay(requests, ReplaySettings(url, "m", **settings)).run()  # type: ignore[arg-type]
+
+
+async def test_times_count_from_the_schedule_and_tokens_from_usage() -> None:
+    async with server(streaming(0.1, TEXT, 0.1, TEXT, USAGE, DONE)) as url:
+        (result,) = await replay(url, 0.2)
+    assert result.ok
+    assert result.scheduled_s == 0.2
+    assert 0.2 <= result.sent_s < 0.39
+    assert result.ttft_ms is not None and 100 <= result.ttft_ms < 290
+    assert 200 <= result.e2e_ms < 390
+    assert (result.chunks, result.output_tokens) == (2, 11)
+    assert result.tpot_ms is not None and 9 <= result.tpot_ms < 30
+
+
+async def test_a_slow_server_does_not_slow_the_schedule() -> None:
+    started: list[float] = []
+    clock = asyncio.get_running_loop().time
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        started.append(clock())
+        return await streaming(0.4, TEXT, USAGE, DONE)(request)
+
+    async with server(handle) as url:
+        results = await replay(url, *(0.02 * n for n in range(10)))
+    assert all(result.ok for result in results)
+    assert started[-1] - started[0] < 0.35
+
+
+async def test_waiting_for_a_socket_counts_as_latency() -> None:
+    async with server(streaming(0.2, TEXT, USAGE, DONE)) as url:
+        results = await replay(url, 0.0, 0.0, 0.0, max_connections=1)
+    times = sorted(result.ttft_ms or 0.0 for result in results)
+    assert times[0] >= 200
+    assert times[1] >= 400
+    assert times[2] >= 600
+
+
+async def test_a_late_generator_shows_in_the_latencies() -> None:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        # Holds the event loop, and with it the generator.
+        time.sleep(0.3)  # noqa: ASYNC251
+        return await streaming(TEXT, USAGE, DONE)(request)
+
+    async with server(handle) as url:
+        results = await replay(url, 0.0, 0.05)
+    late = max(results, key=lambda result: result.scheduled_s)
+    assert late.sent_s - late.scheduled_s >= 0.2
+    assert late.ttft_ms is not None and late.ttft_ms >= 500
+    assert late.e2e_ms >= 500
+
+
+async def test_sockets_are_used_again() -> None:
+    peers: set[object] = set()
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        peers.add(request.transport.get_extra_info("peername"))
+        return await streaming(TEXT, USAGE, DONE)(request)
+
+    async with server(handle) as url:
+        results = await replay(url, *(0.05 * n for n in range(8)))
+    assert len(results) == 8
+    assert len(peers) <= 2
+
+
+async def test_the_request_asks_for_a_stream_with_usage_and_the_traces_lengths() -> None:
+    bodies: list[dict[str, object]] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        bodies.append(json.loads(await request.read()))
+        return await streaming(TEXT, USAGE, DONE)(request)
+
+    async with server(handle) as url:
+        await replay(url, 0.0)
+    messages = bodies[0].pop("messages")
+    assert isinstance(messages, list)
+    assert len(messages[0]["content"]) == 40
+    assert bodies[0] == {
+        "model": "m",
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 11,
+    }
+
+
+def answering(status: int) -> Handler:
+    async def handle(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": {"message": "no"}}, status=status)
+
+    return handle
+
+
+async def cut_in_the_middle(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(TEXT)
+    assert request.transport is not None
+    request.transport.abort()
+    return response
+
+
+@pytest.mark.parametrize(
+    ("handler", "failure", "status"),
+    [
+        (answering(429), "status_4xx", 429),
+        (answering(503), "status_5xx", 503),
+        (streaming(TEXT, USAGE), "truncated", 200),
+        (streaming(TEXT, b'data: {"error":{"message":"x"}}\n\n', DONE), "bad_event", 200),
+        (streaming(TEXT, 30.0, DONE), "timeout", 200),
+        (cut_in_the_middle, "reset", 200),
+    ],
+)
+async def test_each_failure_has_its_name(handler: Handler, failure: str, status: int) -> None:
+    async with server(handler) as url:
+        (result,) = await replay(url, 0.0, request_timeout_s=0.5)
+    assert (result.failure, result.status) == (failure, status)
+    assert not result.ok
+
+
+async def test_nobody_listening_is_a_connect_failure() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        (result,) = await replay(f"http://127.0.0.1:{taken.getsockname()[1]}", 0.0)
+    assert (result.failure, result.status, result.ttft_ms) == ("connect", None, None)
+
+
+async def test_counters_can_be_read_while_it_runs() -> None:
+    async with server(answering(503)) as url:
+        replay = Replay([TraceRequest(0.0, 1, 1)] * 3, ReplaySettings(url, "m"))
+        assert (replay.total, replay.sent, replay.done, replay.failed) == (3, 0, 0, 0)
+        await replay.run()
+    assert (replay.total, replay.sent, replay.done, replay.failed) == (3, 3, 3, 3)

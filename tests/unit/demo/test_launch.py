@@ -1,0 +1,103 @@
+"""Every command of the demo is one that the commands themselves accept."""
+
+import argparse
+import importlib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from isocost.config import AgentConfig, load
+from isocost.demo import launch
+from isocost.demo.options import DemoOptions
+from isocost.demo.processes import Processes
+
+
+class Recorder(Processes):
+    """Starts nothing and remembers what it should have started."""
+
+    def __init__(self, log_dir: Path) -> None:
+        super().__init__(log_dir)
+        self.commands: dict[str, list[str]] = {}
+        self.nice: dict[str, int] = {}
+        self.outputs: dict[str, Path | None] = {}
+
+    def start(
+        self,
+        name: str,
+        command: list[str],  # type: ignore[override]
+        *,
+        nice: int = 0,
+        output: Path | None = None,
+    ) -> int:
+        self.commands[name] = command
+        self.nice[name] = nice
+        self.outputs[name] = output
+        return len(self.commands)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path, options: DemoOptions) -> Recorder:
+    recorder = Recorder(tmp_path)
+    stage = launch.Stage(tmp_path, Path("/opt/envoy"), options)
+    envoy_pid = launch.start_all(stage, recorder)
+    assert list(recorder.commands)[envoy_pid - 1] == "envoy"
+    return recorder
+
+
+def parsed(module: str, command: list[str]) -> argparse.Namespace:
+    """The command's arguments, read by its own parser."""
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    importlib.import_module(module).add_arguments(parser)
+    _python, _m, main, _name, *arguments = command
+    assert main == "isocost.cli.main"
+    return parser.parse_args(arguments)
+
+
+def test_all_parts_are_started_and_the_load_yields_to_the_product(recorder: Recorder) -> None:
+    nodes = {name for name, nice in recorder.nice.items() if nice}
+    assert len(nodes) == 8
+    assert set(recorder.commands) - nodes == {
+        "control-plane",
+        "envoy",
+        "agent-rack-a",
+        "agent-rack-b",
+    }
+
+
+def test_fake_nodes_and_control_plane_get_what_was_chosen(
+    recorder: Recorder, options: DemoOptions
+) -> None:
+    node = parsed("isocost.cli.fake_node", recorder.commands["a100-b2-1"])
+    assert node.listen == ("127.0.0.1", options.node_port_base + 7)
+    assert (node.name, node.gpu_kind, node.seed) == ("a100-b2-1", "A100", options.seed)
+    control_plane = parsed("isocost.cli.control_plane", recorder.commands["control-plane"])
+    assert control_plane.listen == f"127.0.0.1:{options.control_plane_port}"
+    assert control_plane.http == f"127.0.0.1:{options.http_port}"
+    assert control_plane.policy == options.policy
+
+
+def test_agents_find_the_control_plane_and_the_nodes_of_their_rack(
+    recorder: Recorder, options: DemoOptions
+) -> None:
+    for rack in ("rack-a", "rack-b"):
+        agent = parsed("isocost.cli.agent", recorder.commands[f"agent-{rack}"])
+        config = load(AgentConfig, agent.config)
+        assert config.control_plane == f"127.0.0.1:{options.control_plane_port}"
+        assert {node.rack for node in config.nodes} == {rack}
+        for node in config.nodes:
+            fake = parsed("isocost.cli.fake_node", recorder.commands[node.name])
+            assert node.address == f"127.0.0.1:{fake.listen[1]}"
+            assert node.models[0].name == fake.model
+
+
+def test_envoy_logs_requests_to_its_own_file_and_finds_the_control_plane(
+    recorder: Recorder, options: DemoOptions, tmp_path: Path
+) -> None:
+    command = recorder.commands["envoy"]
+    assert command[0] == "/opt/envoy"
+    assert recorder.outputs["envoy"] == tmp_path / "access.log"
+    bootstrap = yaml.safe_load(Path(command[command.index("--config-path") + 1]).read_text())
+    text = yaml.safe_dump(bootstrap)
+    for port in (options.port, options.admin_port, options.control_plane_port):
+        assert f"port_value: {port}" in text

@@ -1,0 +1,139 @@
+"""All sources as one list."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+from pathlib import Path
+
+import pytest
+
+from isocost.config import DiscoverySettings
+from isocost.discovery.registry import Registry
+from isocost.discovery.report import AgentReport
+from isocost.errors import ConfigError
+from isocost.model import NodeSample
+from tests.unit.fleet_builder import node, sample
+
+FILE = """
+nodes:
+- {name: f2, address: "192.0.2.12:80", rack: r1, host: h1}
+- {name: f1, address: "192.0.2.11:80", rack: r1, host: h1}
+"""
+
+
+def registry(file: Path | None = None, started_s: float = 100.0) -> Registry:
+    settings = DiscoverySettings(file=None if file is None else str(file))
+    return Registry(settings, started_s, apart=lambda work: work())
+
+
+def announce(to: Registry, now_s: float, *samples: NodeSample) -> None:
+    to.receive(AgentReport("a1", 1, 0.0, 0.0, samples), now_s)
+
+
+def at(name: str, address: str) -> NodeSample:
+    return sample(node(name, address=address))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "nodes.yaml"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def names(of: Registry, now_s: float) -> list[str]:
+    return [view.node.name for view in of.view(now_s)]
+
+
+def test_nodes_come_sorted_with_the_age_of_their_sample() -> None:
+    known = registry()
+    announce(known, 100.0, at("n2", "192.0.2.2:80"))
+    announce(known, 100.5, at("n10", "192.0.2.10:80"), at("n1", "192.0.2.1:80"))
+    views = known.view(101.0)
+    assert [view.node.name for view in views] == ["n1", "n10", "n2"]
+    assert [view.sample_age_s for view in views] == [0.5, 0.5, 1.0]
+    assert all(view.reachable and view.sample is not None for view in views)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        views[0].reachable = False  # type: ignore[misc]
+
+
+def test_a_silent_node_is_there_but_not_reachable_until_it_is_forgotten() -> None:
+    known = registry()
+    announce(known, 100.0, at("n1", "192.0.2.1:80"))
+    assert [view.reachable for view in known.view(103.1)] == [False]
+    assert known.view(160.1) == ()
+
+
+def test_a_node_of_the_file_exists_without_telemetry(file: Path) -> None:
+    views = registry(file).view(100.0)
+    assert [(v.node.name, v.sample, v.reachable) for v in views] == [
+        ("f1", None, True),
+        ("f2", None, True),
+    ]
+    assert all(math.isinf(view.sample_age_s) for view in views)
+
+
+def test_a_node_of_both_is_the_announced_one_until_that_is_forgotten(file: Path) -> None:
+    known = registry(file)
+    announce(known, 100.0, at("f1", "192.0.2.11:80"))
+    f1 = known.view(100.0)[0]
+    assert f1.sample is not None and f1.node.instance_id == "f1@1"
+    assert [view.reachable for view in known.view(104.0)] == [False, True]
+    f1 = known.view(161.0)[0]
+    assert f1.sample is None and f1.node.instance_id == "f1@0" and f1.reachable
+    assert not known.conflicts
+
+
+def test_file_and_agents_that_disagree_are_a_visible_conflict(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    known = registry(file)
+    announce(known, 100.0, at("f1", "192.0.2.99:80"), at("other", "192.0.2.12:80"))
+    for _ in range(3):
+        assert names(known, 100.0) == ["f1", "other"]
+    assert known.view(100.0)[0].node.address == "192.0.2.99:80"
+    assert len(known.conflicts) == 2
+    assert len(caplog.records) == 2
+    assert names(known, 161.0) == ["f1", "f2"]
+    assert not known.conflicts
+    assert [r.message.split(":")[0] for r in caplog.records[2:]] == ["no longer"] * 2
+
+
+def test_a_changed_file_shows_within_a_second_and_a_bad_one_is_told(file: Path) -> None:
+    known = registry(file)
+    file.write_text(FILE.replace("f2", "f3"), encoding="utf-8")
+    assert names(known, 100.5) == ["f1", "f2"]
+    assert names(known, 101.0) == ["f1", "f3"]
+    file.write_text("nodes: 5", encoding="utf-8")
+    assert names(known, 102.0) == ["f1", "f3"]
+    assert known.file_error is not None and "nodes" in known.file_error
+
+
+def test_a_bad_file_at_the_start_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        registry(tmp_path / "missing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("reports", "now_s", "done"),
+    [
+        ([], 104.9, False),
+        ([], 105.0, True),
+        ([()], 104.9, False),
+        ([(), (at("n1", "192.0.2.1:80"),)], 100.2, True),
+    ],
+)
+def test_discovery_is_done_with_the_first_node_or_when_it_had_time(
+    reports: list[tuple[NodeSample, ...]], now_s: float, done: bool
+) -> None:
+    known = registry()
+    for samples in reports:
+        announce(known, 100.1, *samples)
+    assert known.first_discovery_done(now_s) is done
+
+
+def test_a_file_of_nodes_is_a_discovery(file: Path) -> None:
+    assert registry(file).first_discovery_done(100.0)

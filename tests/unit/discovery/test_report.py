@@ -1,0 +1,121 @@
+"""Reports over the wire and back; what other machines wrote is checked."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isocost.discovery.report import ReportReader
+from isocost.model import (
+    ABSENT,
+    UNSUPPORTED,
+    EngineSample,
+    GpuSample,
+    Model,
+    NodeSample,
+    Signal,
+    SignalState,
+)
+from isocost.telemetry.report import encode_report, encode_sample
+from isocost.v1 import telemetry_pb2
+from tests.unit.fleet_builder import node, sample
+
+AGES_S = st.integers(0, 5000).map(lambda age_ms: age_ms / 1e3)
+SIGNALS = st.one_of(
+    st.sampled_from([ABSENT, UNSUPPORTED]),
+    st.builds(
+        Signal,
+        st.sampled_from([SignalState.MEASURED, SignalState.STALE]),
+        st.floats(0, 1e15),
+        AGES_S,
+    ),
+)
+SAMPLES = st.builds(
+    NodeSample,
+    node=st.builds(
+        node,
+        name=st.sampled_from(["a", "b-1"]),
+        rack=st.text(max_size=5),
+        gpu_count=st.integers(1, 64),
+        models=st.lists(
+            st.builds(
+                Model,
+                st.text(min_size=1, max_size=5),
+                st.lists(st.text(max_size=3), max_size=2).map(tuple),
+                st.integers(1, 64),
+                st.integers(0, 2**60),
+                st.integers(0, 2**40),
+                st.integers(0, 2**31),
+            ),
+            max_size=2,
+        ).map(tuple),
+    ),
+    engine_up=st.booleans(),
+    gpus=st.lists(
+        st.builds(GpuSample, st.text(max_size=8), SIGNALS, SIGNALS, SIGNALS, SIGNALS, SIGNALS),
+        max_size=3,
+    ).map(tuple),
+    engine=st.builds(EngineSample, SIGNALS, SIGNALS, SIGNALS, SIGNALS, SIGNALS, SIGNALS),
+    net_bytes_per_s=SIGNALS,
+)
+
+
+def over_the_wire(message: telemetry_pb2.TelemetryReport) -> telemetry_pb2.TelemetryReport:
+    return telemetry_pb2.TelemetryReport.FromString(message.SerializeToString())
+
+
+@given(st.lists(SAMPLES, max_size=3))
+def test_what_was_sampled_arrives_unchanged(samples: list[NodeSample]) -> None:
+    got = ReportReader().read(over_the_wire(encode_report("a1", 7, 1.5, 2.5, samples)))
+    assert (got.agent, got.sequence, got.wall_unix_s, got.monotonic_s) == ("a1", 7, 1.5, 2.5)
+    assert got.samples == tuple(samples)
+    assert got.refused == ()
+
+
+def test_a_node_that_did_not_change_is_the_same_object_again() -> None:
+    reader = ReportReader()
+    message = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
+    first, again = (reader.read(over_the_wire(message)).samples[0] for _ in range(2))
+    assert first.node is again.node
+
+
+@pytest.mark.parametrize(
+    ("state", "value"),
+    [
+        (SignalState.MEASURED, math.nan),
+        (SignalState.MEASURED, math.inf),
+        (SignalState.STALE, -1.0),
+        (9, 5.0),
+    ],
+)
+def test_a_signal_that_cannot_be_is_absent(state: int, value: float) -> None:
+    message = encode_sample(sample(node()))
+    message.net_bytes_per_s.state = state  # type: ignore[assignment]
+    message.net_bytes_per_s.value = value
+    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
+    assert ReportReader().read(over_the_wire(report)).samples[0].net_bytes_per_s == ABSENT
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("name", "", "not name@start-epoch"),
+        ("instance_id", "other@1", "not name@start-epoch"),
+        ("address", "", "not ip:port"),
+        ("address", "example.org:80", "not ip:port"),
+        ("address", "192.0.2.1:0", "not ip:port"),
+        ("address", ":8000", "not ip:port"),
+    ],
+)
+def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
+    field: str, value: str, reason: str
+) -> None:
+    bad, good = encode_sample(sample(node("bad"))), encode_sample(sample(node("good")))
+    setattr(bad.node, field, value)
+    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad, good])
+    got = ReportReader().read(over_the_wire(report))
+    assert [sample.node.name for sample in got.samples] == ["good"]
+    assert len(got.refused) == 1 and reason in got.refused[0]

@@ -1,0 +1,82 @@
+"""The telemetry stream on a real gRPC server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from isocost.config import DiscoverySettings
+from isocost.discovery.registry import Registry
+from isocost.discovery.telemetry_service import TelemetryService
+from isocost.telemetry.report import encode_report, encode_sample
+from isocost.telemetry.uplink import METHOD
+from isocost.v1 import telemetry_pb2
+from tests.unit.fleet_builder import node, sample
+
+DEADLINE_S = 10.0
+
+
+class Bench:
+    def __init__(self, channel: grpc.aio.Channel, registry: Registry) -> None:
+        self.registry = registry
+        self._report = channel.stream_unary(METHOD)
+
+    async def report(self, *messages: bytes) -> bytes:
+        """Send on a stream of its own, and end it."""
+
+        async def stream() -> AsyncIterator[bytes]:
+            for message in messages:
+                yield message
+
+        return bytes(await asyncio.wait_for(self._report(stream()), DEADLINE_S))
+
+    def names(self) -> list[str]:
+        return [view.node.name for view in self.registry.view(time.monotonic())]
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    registry = Registry(DiscoverySettings(), time.monotonic())
+    server = grpc.aio.server()
+    TelemetryService(registry).add_to(server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield Bench(channel, registry)
+    await server.stop(0)
+
+
+def message(sequence: int, *names: str) -> bytes:
+    samples = [
+        sample(node(name, address=f"192.0.2.{index}:80")) for index, name in enumerate(names)
+    ]
+    return encode_report("a1", sequence, 0.0, 0.0, samples).SerializeToString()
+
+
+async def test_the_end_of_a_stream_removes_nothing(bench: Bench) -> None:
+    await bench.report(message(1, "n1", "n2"))
+    assert bench.names() == ["n1", "n2"]
+    await bench.report()
+    assert bench.names() == ["n1", "n2"]
+
+
+async def test_bytes_that_are_no_report_end_that_stream_only(bench: Bench) -> None:
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        await bench.report(message(1, "n1"), b"\xff\xff")
+    assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    await bench.report(message(1, "n1"))
+    assert bench.names() == ["n1"]
+
+
+async def test_a_refused_node_is_logged_once_and_not_at_every_report(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = encode_sample(sample(node("bad", address="nowhere")))
+    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad]).SerializeToString()
+    await bench.report(*[report] * 5)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "nowhere" in caplog.text and bench.names() == []

@@ -1,0 +1,145 @@
+"""The fake node's telemetry: true to its load, and to what it was ordered to tell."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from isocost.fake.cards import KV_BYTES_PER_TOKEN, Hardware
+from isocost.fake.engine import Engine, coarse_marks
+from isocost.fake.strict import BadRequestError
+from isocost.fake.telemetry import FakeTelemetry, Window
+
+
+class Bench:
+    """A node's engine and telemetry on a clock that the test turns."""
+
+    def __init__(self, gpu_count: int = 1) -> None:
+        self.now_s = 0.0
+        self.hardware = Hardware("H100", gpu_count)
+        self.engine = Engine(self.hardware.speed, self.hardware.kv_pool_tokens, 128)
+        self.telemetry = FakeTelemetry(self.hardware, self.engine, "n1", 0, lambda: self.now_s)
+
+    def at(self, now_s: float) -> dict[str, object]:
+        self.now_s = now_s
+        self.engine.advance(now_s)
+        page = json.loads(self.telemetry.page())
+        assert isinstance(page, dict)
+        return page
+
+    def gpu(self) -> dict[str, object]:
+        gpus = self.at(self.now_s)["gpus"]
+        assert isinstance(gpus, list)
+        return dict(gpus[0])
+
+    def free_share(self) -> float:
+        """free_vram over the total, as the control plane computes it."""
+        page = self.at(self.now_s)
+        gpus = page["gpus"]
+        assert isinstance(gpus, list)
+        usage = self.telemetry.engine_reading("kv_usage")
+        assert usage is not None
+        pool = self.engine.kv_pool_tokens * KV_BYTES_PER_TOKEN
+        free = sum(gpu["vram_free_bytes"] for gpu in gpus) + pool * (1 - usage)
+        return float(free / sum(gpu["vram_total_bytes"] for gpu in gpus))
+
+
+def test_free_memory_is_flat_and_the_pool_moves_with_the_load() -> None:
+    bench = Bench()
+    idle = bench.gpu()["vram_free_bytes"], bench.telemetry.engine_reading("kv_usage")
+    bench.engine.submit(0.0, 100_000, coarse_marks(1000, 8))
+    bench.at(5.0)
+    busy = bench.gpu()["vram_free_bytes"], bench.telemetry.engine_reading("kv_usage")
+    assert idle[0] == busy[0]
+    assert idle[1] == 0.0 and busy[1] is not None and busy[1] > 0.2
+
+
+def test_a_busy_engine_shows_as_utilisation_and_an_idle_one_does_not() -> None:
+    bench = Bench()
+    bench.engine.submit(0.0, 100, coarse_marks(500, 8))
+    for tick in range(11):
+        bench.at(tick * 0.2)
+    busy = bench.gpu()
+    assert busy["gpu_utilisation"] == pytest.approx(1.0) and busy["pcie_bytes_per_s"] == 0.5e9
+    for tick in range(11, 40):
+        bench.at(tick * 0.2)
+    assert bench.gpu()["gpu_utilisation"] == 0.0
+
+
+def test_network_is_the_mean_of_five_seconds() -> None:
+    bench = Bench()
+    bench.telemetry.net_bytes = 10_000
+    assert bench.at(5.0)["net_bytes_per_s"] == 2000
+    assert bench.at(7.5)["net_bytes_per_s"] == pytest.approx(10_000 / 7.5, abs=1)
+    assert bench.at(10.0)["net_bytes_per_s"] == 0
+
+
+def test_a_window_keeps_no_more_than_it_needs() -> None:
+    window = Window(1.0, 0.0)
+    for tick in range(1, 1000):
+        assert window.rate(tick * 0.1, tick * 0.1) == pytest.approx(1.0)
+    assert len(window._points) <= 13
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.05, 0.1, 0.5, 0.77, 0.9, 1.0])
+@pytest.mark.parametrize("gpu_count", [1, 4])
+def test_an_ordered_free_share_is_what_the_formula_gives(fraction: float, gpu_count: int) -> None:
+    bench = Bench(gpu_count)
+    bench.telemetry.order({"free_vram_fraction": fraction})
+    assert bench.free_share() == pytest.approx(fraction, abs=1e-9)
+    usage = bench.telemetry.engine_reading("kv_usage")
+    assert usage is not None and 0.0 <= usage <= 1.0
+
+
+def test_null_lets_a_signal_go() -> None:
+    bench = Bench()
+    before = bench.free_share()
+    bench.telemetry.order({"free_vram_fraction": 0.1, "gpu_utilisation": 0.9})
+    assert bench.gpu()["gpu_utilisation"] == 0.9
+    bench.telemetry.order({"free_vram_fraction": None})
+    assert bench.free_share() == before
+    assert bench.gpu()["gpu_utilisation"] == 0.9
+
+
+def test_a_signal_can_be_put_in_a_state_without_a_number() -> None:
+    bench = Bench()
+    bench.telemetry.order({"pcie_bytes_per_s": "unsupported", "waiting": "absent"})
+    assert bench.gpu()["pcie_bytes_per_s"] == "unsupported"
+    assert bench.telemetry.engine_reading("waiting") is None
+    assert bench.telemetry.engine_reading("running") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("order", "field", "allowed"),
+    [
+        ({"gpu_utilization": 1}, "gpu_utilization", "known here: free_vram_fraction"),
+        ({"gpu_utilisation": 1.5}, "gpu_utilisation", "between 0 and 1"),
+        ({"free_vram_fraction": -0.1}, "free_vram_fraction", "between 0 and 1"),
+        ({"free_vram_fraction": "absent"}, "free_vram_fraction", "must be a number"),
+        ({"kv_usage": "unsupported"}, "kv_usage", "a number or absent"),
+        ({"net_bytes_per_s": True}, "net_bytes_per_s", "must be a number"),
+        ({"vram_free_bytes": [1]}, "vram_free_bytes", "at least 0"),
+    ],
+)
+def test_a_bad_order_names_the_field_and_changes_nothing(
+    order: dict[str, object], field: str, allowed: str
+) -> None:
+    bench = Bench()
+    before = bench.telemetry.page()
+    with pytest.raises(BadRequestError, match=allowed) as error:
+        bench.telemetry.order({"pcie_bytes_per_s": 7, **order})
+    assert error.value.field == field
+    assert bench.telemetry.page() == before
+
+
+def test_gpu_ids_differ_between_nodes_and_stay_with_the_seed() -> None:
+    hardware = Hardware("H100", 2)
+    engine = Engine(hardware.speed, hardware.kv_pool_tokens, 128)
+
+    def ids(name: str, seed: int) -> list[str]:
+        page = json.loads(FakeTelemetry(hardware, engine, name, seed, lambda: 0.0).page())
+        return [gpu["uuid"] for gpu in page["gpus"]]
+
+    assert ids("a", 1) == ids("a", 1)
+    assert len({*ids("a", 1), *ids("b", 1), *ids("a", 2)}) == 6

@@ -1,0 +1,198 @@
+"""The agent whole: fake nodes on one side, a registry on the other."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from argparse import Namespace
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+import grpc
+import pytest
+import yaml
+
+from isocost.agent import run_agent, sample_once
+from isocost.cli import agent as command
+from isocost.config import AgentConfig, DiscoverySettings, parse
+from isocost.discovery.registry import NodeView, Registry
+from isocost.discovery.telemetry_service import TelemetryService
+from isocost.errors import ConfigError
+from isocost.model import NodeSample
+from tests.unit.fake.node_client import NodeClient, running
+from tests.unit.telemetry.page_server import page_server
+
+DEADLINE_S = 10.0
+
+
+class ControlPlane:
+    """A registry behind a real gRPC server; it can go away and come back on its port."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.registry = Registry(DiscoverySettings(), time.monotonic())
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        self.registry = Registry(DiscoverySettings(), time.monotonic())
+        self._server = grpc.aio.server()
+        TelemetryService(self.registry).add_to(self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(0)
+            self._server = None
+
+    async def until(self, condition: Callable[[tuple[NodeView, ...]], bool]) -> None:
+        end_s = time.monotonic() + DEADLINE_S
+        while not condition(self.registry.view(time.monotonic())):
+            assert time.monotonic() < end_s, self.registry.view(time.monotonic())
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def control_plane() -> AsyncIterator[ControlPlane]:
+    plane = ControlPlane()
+    await plane.start()
+    yield plane
+    await plane.stop()
+
+
+def config(nodes: dict[str, int], control_plane_port: int = 9) -> AgentConfig:
+    entries = [
+        {
+            "name": name,
+            "address": f"127.0.0.1:{port}",
+            "rack": "r1",
+            "host": "h1",
+            "gpu_kind": "H100",
+            "models": [{"name": "m", "kv_bytes_per_token": 131_072}],
+            "metrics_url": f"http://127.0.0.1:{port}/metrics",
+            "telemetry_url": f"http://127.0.0.1:{port}/fake/telemetry",
+        }
+        for name, port in nodes.items()
+    ]
+    data = {
+        "name": "a1",
+        "control_plane": f"127.0.0.1:{control_plane_port}",
+        "interval_ms": 50,
+        "nodes": entries,
+    }
+    return parse(AgentConfig, data, "test")
+
+
+@asynccontextmanager
+async def agent(settings: AgentConfig) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(run_agent(settings))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_nodes_arrive_with_their_signals_and_follow_them(
+    control_plane: ControlPlane,
+) -> None:
+    async with AsyncExitStack() as stack:
+        one: NodeClient = await stack.enter_async_context(running())
+        two: NodeClient = await stack.enter_async_context(running())
+        settings = config({"n2": two.port, "n1": one.port}, control_plane.port)
+        await stack.enter_async_context(agent(settings))
+        await control_plane.until(lambda view: [v.node.name for v in view] == ["n1", "n2"])
+        await one.post("/fake/telemetry", {"kv_usage": 0.75, "net_bytes_per_s": "unsupported"})
+        await control_plane.until(lambda view: _sample_of(view, "n1").engine.kv_usage.value == 0.75)
+        sample = _sample_of(control_plane.registry.view(time.monotonic()), "n1")
+        assert sample.engine_up and sample.gpus[0].vram_total_bytes.value == 81_559 * 2**20
+        assert sample.net_bytes_per_s.state.name == "UNSUPPORTED"
+        assert sample.node.models[0].kv_bytes_per_token == 131_072
+
+
+async def test_a_node_is_announced_when_its_engine_comes_up(
+    control_plane: ControlPlane,
+) -> None:
+    async with page_server() as page:
+        page.status = 503
+        settings = AgentConfig(
+            name="a1",
+            control_plane=f"127.0.0.1:{control_plane.port}",
+            interval_ms=50,
+            nodes=(page.settings,),
+        )
+        async with agent(settings):
+            asked = page.asked
+            await control_plane.until(lambda _: page.asked >= asked + 5)
+            assert control_plane.registry.view(time.monotonic()) == ()
+            page.status = 200
+            await control_plane.until(lambda view: len(view) == 1)
+            page.status = 503
+            await control_plane.until(lambda view: not _sample_of(view, "n1").engine_up)
+
+
+async def test_a_restarted_control_plane_has_the_nodes_back(
+    control_plane: ControlPlane,
+) -> None:
+    async with running() as node, agent(config({"n1": node.port}, control_plane.port)):
+        await control_plane.until(lambda view: len(view) == 1)
+        await control_plane.stop()
+        await control_plane.start()
+        assert control_plane.registry.view(time.monotonic()) == ()
+        await control_plane.until(lambda view: len(view) == 1)
+
+
+async def test_a_restarted_engine_replaces_its_predecessor(
+    control_plane: ControlPlane,
+) -> None:
+    async with page_server() as page:
+        settings = AgentConfig(
+            name="a1",
+            control_plane=f"127.0.0.1:{control_plane.port}",
+            interval_ms=50,
+            nodes=(page.settings,),
+        )
+        async with agent(settings):
+            await control_plane.until(lambda view: len(view) == 1)
+            page.metrics = page.metrics.replace("1000.5", "2000.5")
+            await control_plane.until(
+                lambda view: [v.node.instance_id for v in view] == ["n1@2000"]
+            )
+
+
+async def test_one_sample_names_only_nodes_whose_engine_answers() -> None:
+    async with running() as node:
+        samples = await sample_once(config({"up": node.port, "down": 9}))
+    assert [sample.node.name for sample in samples] == ["up"]
+
+
+def _sample_of(view: tuple[NodeView, ...], name: str) -> NodeSample:
+    (sample,) = [v.sample for v in view if v.node.name == name]
+    assert sample is not None
+    return sample
+
+
+def written(path: Path) -> Path:
+    file = path / "agent.yaml"
+    data = config({"down": 9}).model_dump(mode="json")
+    file.write_text(yaml.safe_dump(data), encoding="utf-8")
+    return file
+
+
+def test_once_answers_no_when_an_engine_is_silent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    assert command.run(Namespace(config=file, once=True, json=True)) == 1
+    assert yaml.safe_load(capsys.readouterr().out) == {
+        "agent": "a1",
+        "nodes": [],
+        "silent": ["down"],
+    }
+
+
+def test_json_without_once_is_wrong_usage(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--json"):
+        command.run(Namespace(config=written(tmp_path), once=False, json=True))

@@ -1,0 +1,157 @@
+"""Sampling one node: what is fresh, what is stale, who it is, and that failures stay small."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+
+from isocost.model import ABSENT, NodeSample, Signal, SignalState
+from isocost.telemetry import scrape
+from isocost.telemetry.sampler import ABSENT_S, FRESH_S, NodeSampler, sample_all
+from tests.unit.telemetry.page_server import PageServer, metrics, page_server
+
+PATIENCE_S = 5.0
+
+
+class Bench:
+    """One sampler on clocks that the test turns."""
+
+    def __init__(self, server: PageServer, sampler: NodeSampler) -> None:
+        self.server = server
+        self.sampler = sampler
+        self.now_s = 100.0
+        self.wall_s = 5000.0
+
+    async def sample(self, wait_s: float = PATIENCE_S) -> NodeSample | None:
+        samples = await sample_all([self.sampler], wait_s)
+        return samples[0] if samples else None
+
+    async def known(self, wait_s: float = PATIENCE_S) -> NodeSample:
+        sample = await self.sample(wait_s)
+        assert sample is not None
+        return sample
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    async with page_server() as server, scrape.open_session() as session:
+        benches: list[Bench] = []
+        sampler = NodeSampler(
+            server.settings,
+            session,
+            clock=lambda: benches[0].now_s,
+            wall=lambda: benches[0].wall_s,
+        )
+        benches.append(Bench(server, sampler))
+        yield benches[0]
+
+
+async def test_a_good_sample_is_measured_and_complete(bench: Bench) -> None:
+    sample = await bench.known()
+    assert sample.engine_up
+    assert sample.node.instance_id == "n1@1000"
+    assert sample.engine.running == Signal(SignalState.MEASURED, 1.0, 0.0)
+    assert sample.engine.waiting == ABSENT
+    assert sample.gpus[0].pcie_bytes_per_s == Signal(SignalState.MEASURED, 7.0, 0.0)
+    assert sample.net_bytes_per_s.value == 1.0
+
+
+async def test_a_node_is_unknown_until_its_engine_was_up_once(bench: Bench) -> None:
+    bench.server.status = 503
+    assert await bench.sample() is None
+    bench.server.status = 200
+    assert (await bench.known()).engine_up
+
+
+async def test_a_failed_scrape_makes_values_stale_with_their_age_then_absent(
+    bench: Bench,
+) -> None:
+    await bench.known()
+    bench.server.status = 500
+    bench.now_s += 0.2
+    sample = await bench.known()
+    assert not sample.engine_up
+    assert sample.engine.running.state == SignalState.STALE
+    assert sample.engine.running.value == 1.0
+    assert sample.engine.running.age_s == pytest.approx(0.2)
+    assert sample.gpus[0].pcie_bytes_per_s.state == SignalState.STALE
+    bench.now_s += ABSENT_S
+    sample = await bench.known()
+    assert sample.engine.running == ABSENT
+    assert sample.net_bytes_per_s == ABSENT
+    assert sample.node.instance_id == "n1@1000"
+
+
+@pytest.mark.parametrize("page", ["<html>", "x" * (scrape.MAX_BYTES + 1)])
+async def test_a_page_that_is_none_or_too_large_is_a_failed_scrape(bench: Bench, page: str) -> None:
+    await bench.known()
+    bench.server.metrics = page
+    sample = await bench.known()
+    assert not sample.engine_up
+    assert sample.engine.running.state == SignalState.STALE
+    assert sample.gpus[0].pcie_bytes_per_s.state == SignalState.MEASURED
+
+
+async def test_a_slow_page_holds_up_nobody_and_is_not_asked_again_meanwhile(
+    bench: Bench,
+) -> None:
+    await bench.known()
+    bench.server.go_on.clear()
+    bench.now_s += 0.2
+    for _ in range(3):
+        sample = await bench.known(wait_s=0.0)
+    assert sample.engine_up
+    assert sample.engine.running.state == SignalState.MEASURED
+    assert sample.engine.running.age_s == pytest.approx(0.2)
+    bench.now_s += FRESH_S
+    sample = await bench.known(wait_s=0.05)
+    assert sample.engine.running.state == SignalState.STALE
+    assert bench.server.asked == 2
+    bench.server.go_on.set()
+    sample = await bench.known()
+    assert sample.engine.running.state == SignalState.MEASURED
+    assert bench.server.asked == 2
+
+
+async def test_a_page_that_never_comes_times_out() -> None:
+    async with page_server() as server, scrape.open_session(timeout_s=0.2) as session:
+        sampler = NodeSampler(server.settings, session)
+        assert await sample_all([sampler], PATIENCE_S)
+        server.go_on.clear()
+        (sample,) = await sample_all([sampler], PATIENCE_S)
+    assert not sample.engine_up
+
+
+async def test_a_restarted_engine_is_another_instance(bench: Bench) -> None:
+    await bench.known()
+    bench.server.metrics = metrics(started=2000.0, tokens=0)
+    assert (await bench.known()).node.instance_id == "n1@2000"
+
+
+async def test_without_a_start_time_the_first_sight_counts_and_a_fallen_counter_is_a_restart(
+    bench: Bench,
+) -> None:
+    bench.server.metrics = metrics(started=None, tokens=10)
+    assert (await bench.known()).node.instance_id == "n1@5000"
+    bench.wall_s += 7
+    bench.server.metrics = metrics(started=None, tokens=11)
+    assert (await bench.known()).node.instance_id == "n1@5000"
+    bench.server.metrics = metrics(started=None, tokens=2)
+    assert (await bench.known()).node.instance_id == "n1@5007"
+    bench.server.metrics = metrics(started=None, tokens=0)
+    assert (await bench.known()).node.instance_id == "n1@5008"
+
+
+async def test_only_changes_are_logged(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    for status in (200, 200, 500, 500, 500, 200):
+        bench.server.status = status
+        await bench.sample()
+    about_engine = [r.message for r in caplog.records if "the engine" in r.message]
+    assert about_engine == [
+        "n1: the engine answers",
+        "n1: the engine does not answer: HTTP status 500",
+        "n1: the engine answers",
+    ]

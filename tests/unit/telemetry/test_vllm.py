@@ -1,0 +1,87 @@
+"""vLLM's pages of several versions, and of several engines, as one sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isocost.errors import TelemetryError
+from isocost.model import ABSENT, measured
+from isocost.telemetry.engines.vllm import read_page
+
+PAGES = Path(__file__).parents[2] / "data" / "metrics-vllm"
+
+
+def page(file: str) -> str:
+    return (PAGES / file).read_text()
+
+
+def test_the_page_of_early_2024() -> None:
+    got = read_page(page("vllm-0.2-era-mistral-7b-partial.txt"))
+    assert got.sample.kv_usage == measured(0.38849487785658)
+    assert got.sample.running == ABSENT and got.sample.kv_pool_tokens == ABSENT
+    assert got.started_unix_s is None
+
+
+def test_the_page_of_0_4_3() -> None:
+    got = read_page(page("vllm-0.4.3-opt-125m.txt"))
+    assert got.sample.running == measured(0) and got.sample.waiting == measured(0)
+    assert got.sample.kv_usage == measured(0)
+    assert got.sample.kv_pool_tokens == measured(16 * 7281)
+    assert got.sample.prompt_tokens_total == measured(5)
+    assert got.sample.generation_tokens_total == measured(7)
+    assert got.started_unix_s == 1718140558.3
+
+
+def test_the_page_of_the_v1_engine_tells_its_start_by_its_oldest_counter() -> None:
+    got = read_page(page("vllm-v1-qwen3-0.6b.txt"))
+    assert got.sample.kv_usage == measured(0)
+    assert got.sample.prompt_tokens_total == measured(66)
+    assert got.sample.generation_tokens_total == measured(600)
+    assert got.sample.running == ABSENT
+    assert got.started_unix_s == 1768264339.889982
+
+
+def test_counts_of_several_engines_add_up_and_shares_are_averaged() -> None:
+    got = read_page(
+        'vllm:num_requests_running{engine="0"} 3\n'
+        'vllm:num_requests_running{engine="1"} 4\n'
+        'vllm:kv_cache_usage_perc{engine="0"} 0.4\n'
+        'vllm:kv_cache_usage_perc{engine="1"} 0.6\n'
+        'vllm:cache_config_info{block_size="16",num_gpu_blocks="100",engine="0"} 1\n'
+        'vllm:cache_config_info{block_size="16",num_gpu_blocks="100",engine="1"} 1\n'
+    ).sample
+    assert got.running == measured(7)
+    assert got.kv_usage == measured(0.5)
+    assert got.kv_pool_tokens == measured(3200)
+
+
+def test_an_old_name_beside_the_new_one_is_not_added() -> None:
+    got = read_page("vllm:gpu_cache_usage_perc 0.4\nvllm:kv_cache_usage_perc 0.3\n").sample
+    assert got.kv_usage == measured(0.3)
+
+
+def test_waiting_by_reason_is_not_counted_again() -> None:
+    got = read_page(
+        'vllm:num_requests_waiting 5\nvllm:num_requests_waiting_by_reason{reason="capacity"} 5\n'
+    ).sample
+    assert got.waiting == measured(5)
+
+
+def test_a_share_above_one_is_one_and_what_is_no_number_is_absent() -> None:
+    got = read_page(
+        "vllm:kv_cache_usage_perc 1.02\nvllm:num_requests_running NaN\n"
+        "vllm:num_requests_waiting -1\n"
+        'vllm:cache_config_info{block_size="16",num_gpu_blocks="None"} 1\n'
+    ).sample
+    assert got.kv_usage == measured(1.0)
+    assert got.running == ABSENT and got.waiting == ABSENT and got.kv_pool_tokens == ABSENT
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<html>log in</html>", "process_start_time_seconds 17\nup 1\n"]
+)
+def test_another_page_is_an_error_and_not_an_idle_engine(text: str) -> None:
+    with pytest.raises(TelemetryError, match="not a vLLM metrics page"):
+        read_page(text)
