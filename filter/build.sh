@@ -124,15 +124,19 @@ vendor() {
   echo "$lock" >"$work/vendor.lock"
 }
 
+have_tree() {
+  mkdir -p "$CACHE"
+  exec 9>"$CACHE/trixie.lock"
+  flock 9
+  tree_complete || make_tree
+}
+
 build_in_tree() {
   can_make_tree || die "no Rust with the $TARGET target here. Two ways out:
   - install Rust >= 1.$MIN_RUST from https://rustup.rs and run: rustup target add $TARGET
   - run this as root on Debian or Ubuntu: it then makes a Debian 13 tree with the toolchain"
   local work=$TREE/isocost
-  mkdir -p "$CACHE"
-  exec 9>"$CACHE/trixie.lock"
-  flock 9
-  tree_complete || make_tree
+  have_tree
   # Copied, not mounted, so that nothing stays behind; with new times, so that cargo never takes
   # another checkout's objects for these.
   rm -rf "$work/src"
@@ -159,12 +163,13 @@ shrink() {
   if [[ ${version:-0} -ge $MIN_WASM_OPT ]]; then
     shrunk_by="wasm-opt $version"
     "${WASM_OPT[@]}" "$built" -o "$OUTPUT.partial"
-  elif [[ $EUID == 0 ]] && tree_complete; then
+  elif can_make_tree && { tree_complete || [[ $(stat -c %s "$built") -gt $MAX_BYTES ]]; }; then
+    have_tree
     mkdir -p "$TREE/isocost"
     cp "$built" "$TREE/isocost/in.wasm"
     in_tree "$TREE" "${WASM_OPT[@]}" /isocost/in.wasm -o /isocost/out.wasm
     cp "$TREE/isocost/out.wasm" "$OUTPUT.partial"
-    shrunk_by="the Debian 13 tree's wasm-opt"
+    shrunk_by="wasm-opt of Debian 13's tree"
   else
     cp "$built" "$OUTPUT.partial"
     shrunk_by=""

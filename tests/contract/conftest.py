@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import grpc
 import pytest
+
 from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
 from isocost.push.type_urls import EXTENSION
-
 from tests.contract.raw_client import DEADLINE_S, Client, open_stream
 from tests.contract.xds_resources import opaque
 

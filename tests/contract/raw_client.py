@@ -9,6 +9,7 @@ import grpc
 from envoy_data_plane.envoy.config.core.v3 import Node
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, DiscoveryResponse
 from envoy_data_plane.google.rpc import Status
+
 from isocost.push.ads import METHOD, SERVICE
 from isocost.push.type_urls import EXTENSION
 

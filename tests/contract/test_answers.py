@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, ROSTER, ROUTES, TABLE
-
 from tests.contract.raw_client import Client
 from tests.contract.xds_resources import clusters, endpoints, opaque, roster, table
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import grpc
 import pytest
+
 from isocost.push.ads import METHOD, SERVICE, AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
 from isocost.push.type_urls import CLUSTER, ROSTER, ROUTES, TABLE
-
 from tests.contract.raw_client import DEADLINE_S, Client, open_stream
 from tests.contract.xds_resources import clusters, opaque, roster, table
 
@@ -79,6 +79,16 @@ async def test_status_names_the_clients_and_what_they_hold(
     assert status.node_id == "envoy-7"
     assert status.peer.startswith("ipv4:127.0.0.1:")
     assert not status.types[TABLE].outstanding
+
+
+async def test_client_that_names_itself_once_keeps_its_name(
+    ads: AdsService, connect: Connect
+) -> None:
+    client = connect("envoy-7")
+    await client.send(ROSTER, "fleet")
+    client.node_id = ""
+    await client.expect_nothing_else()
+    assert ads.clients()[0].node_id == "envoy-7"
 
 
 @pytest.mark.parametrize("way", ["cancel", "half-close", "connection"])
@@ -157,16 +167,30 @@ async def test_invalid_request_closes_the_stream_and_no_other(
     await good.expect_nothing_else()
 
 
-async def test_garbage_while_a_write_waits_closes_the_stream(
-    cache: Cache, ads: AdsService, address: str, eventually: Eventually
+@pytest.mark.parametrize("way", ["garbage", "half-close"])
+async def test_stream_that_ends_under_a_write_is_closed_after_it(
+    way: str,
+    cache: Cache,
+    ads: AdsService,
+    address: str,
+    eventually: Eventually,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     cache.publish(opaque(ROUTES, r=bytes(3_000_000)))
     async with grpc.aio.insecure_channel(address, options=SMALL_WINDOWS) as channel:
         deaf = open_stream(channel, "deaf")
         await deaf.send(ROUTES, "r")
         await eventually(lambda: outstanding(ads, "deaf") == {ROUTES: True})
-        await deaf.call.write(b"garbage")
-        await eventually(lambda: not ads.clients())
+        if way == "garbage":
+            await deaf.call.write(b"garbage")
+        else:
+            await deaf.call.done_writing()
+        await deaf.receive(ROUTES)
+        code, _ = await deaf.status()
+        expected = {"garbage": grpc.StatusCode.INVALID_ARGUMENT, "half-close": grpc.StatusCode.OK}
+        assert code is expected[way]
+    await eventually(lambda: not ads.clients())
+    assert errors(caplog) == []
 
 
 async def test_wrong_clients_do_not_fill_the_log(
@@ -227,6 +251,12 @@ async def test_push_intervals_are_those_between_new_tables(
         await client.expect_nothing_else()
         clock[0] += wait_s
         cache.publish(table(version))
+    await client.ack(await client.receive(TABLE), "fleet")
+    await client.expect_nothing_else()
+    clock[0] += 0.01
+    # A Table that is asked for once more is no push.
+    for names in ((), ("fleet",)):
+        await client.send(TABLE, *names, nonce=client.nonces[TABLE])
     await client.ack(await client.receive(TABLE), "fleet")
     await client.expect_nothing_else()
     assert ads.push_intervals_ms() == pytest.approx([200, 250, 200])

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from isocost.push.cache import Cache
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, ROSTER, ROUTES, TABLE
 from isocost.v1.table_pb2 import Table
-
 from tests.contract.raw_client import Client
 from tests.contract.xds_resources import clusters, endpoints, opaque, roster, table
 

@@ -9,6 +9,7 @@ from envoy_data_plane.envoy.config.cluster.v3 import (
 )
 from envoy_data_plane.envoy.config.endpoint.v3 import ClusterLoadAssignment
 from envoy_data_plane.google.protobuf import Any
+
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, ROSTER, TABLE
 from isocost.v1.roster_pb2 import Roster

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-
 import aiohttp
 
 from tests.integration.conftest import StartBackend, StartEnvoy
@@ -78,8 +75,6 @@ async def test_traffic_goes_on_without_the_control_plane(
 async def _require_traffic(
     client: aiohttp.ClientSession, url: str, deadline_s: float = _FIRST_NODE_BAR_S
 ) -> None:
-    started_s = time.monotonic()
-
     async def served() -> bool:
         try:
             async with client.get(url) as response:
@@ -88,5 +83,3 @@ async def _require_traffic(
             return False
 
     await wait_until(served, "a request is served", deadline_s)
-    assert time.monotonic() - started_s < deadline_s
-    await asyncio.sleep(0)

@@ -60,7 +60,11 @@ def run(args: argparse.Namespace) -> int:
 def _check_file(path: Path, kind: str, as_json: bool) -> tuple[dict[str, Any], int]:
     from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile, load
 
-    kinds = {"control-plane": ControlPlaneConfig, "agent": AgentConfig, "nodes": NodeListFile}
+    kinds: dict[str, type[ControlPlaneConfig | AgentConfig | NodeListFile]] = {
+        "control-plane": ControlPlaneConfig,
+        "agent": AgentConfig,
+        "nodes": NodeListFile,
+    }
     refused: list[dict[str, str]] = []
     try:
         load(kinds[kind], path)

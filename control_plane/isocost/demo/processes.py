@@ -58,7 +58,7 @@ class Processes:
                     stdin=subprocess.DEVNULL,
                     stdout=stdout,
                     stderr=log,
-                    process_group=None,
+                    start_new_session=True,
                     preexec_fn=_before_exec(nice),  # noqa: PLW1509  no threads here
                 )
             except OSError as error:

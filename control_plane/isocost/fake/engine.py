@@ -116,8 +116,6 @@ class Engine:
             self._release(sequence, sequence.prefilled_tokens + self._tokens(sequence))
         else:
             self.waiting -= 1
-        if self._partial is sequence:
-            self._partial = None
 
     def advance(self, now_s: float) -> list[Progress]:
         """Run until ``now_s``; everything that happened, in order, with its exact time."""

@@ -1,4 +1,4 @@
-"""The ADS server: one task reads and one writes for each stream, all from one cache."""
+"""The ADS server: every stream reads and writes at once, all from one cache."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from isocost.push.cache import Cache
 from isocost.push.encode import ResponseEncoder
 from isocost.push.log_limit import LimitedLog
 from isocost.push.request import RequestError, parse_request
-from isocost.push.stream import ClientStatus, Stream
+from isocost.push.stream import ClientStatus, Send, Stream
 from isocost.push.subscription import Outcome
 
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
@@ -89,20 +89,24 @@ class AdsService:
     async def _exchange(
         self, stream: Stream, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> None:
-        """Read and write at once until the client is done, gone or wrong."""
+        """Read in one task and write in this one, until the client is done, gone or wrong."""
         with self._cache.watch() as wake:
-            tasks = (
-                asyncio.create_task(self._read(stream, requests, wake)),
-                asyncio.create_task(self._write(stream, context, wake)),
-            )
+            reader = asyncio.create_task(self._read(stream, requests, wake))
+            reader.add_done_callback(lambda _: wake.set())
             try:
-                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                # A write is always waited for: gRPC cannot close a stream under one.
+                while not reader.done():
+                    # Each turn takes the newest snapshot, whatever a slow write made it miss.
+                    send = stream.next_send(self._cache.snapshot)
+                    if send is None:
+                        await wake.wait()
+                        wake.clear()
+                    else:
+                        await self._write(stream, send, context)
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
-        for task in done:
-            task.result()
+                reader.cancel()
+                await asyncio.gather(reader, return_exceptions=True)
+        reader.result()
 
     async def _read(
         self, stream: Stream, requests: AsyncIterator[bytes], wake: asyncio.Event
@@ -116,19 +120,11 @@ class AdsService:
                 )
             wake.set()
 
-    async def _write(
-        self, stream: Stream, context: grpc.aio.ServicerContext, wake: asyncio.Event
-    ) -> None:
-        while True:
-            wake.clear()
-            # Each turn reads the newest snapshot, so a slow write skips what it was too late for.
-            while (send := stream.next_send(self._cache.snapshot)) is not None:
-                try:
-                    await context.write(
-                        self._encoder.encode(send.resources, send.names, send.nonce)
-                    )
-                except (grpc.aio.InternalError, grpc.aio.UsageError):
-                    # The client left while the write waited: its end, not an error of ours.
-                    return
-                stream.written(send, self._clock())
-            await wake.wait()
+    async def _write(self, stream: Stream, send: Send, context: grpc.aio.ServicerContext) -> None:
+        try:
+            await context.write(self._encoder.encode(send.resources, send.names, send.nonce))
+        except (grpc.aio.InternalError, grpc.aio.UsageError):
+            # The client left while the write waited, and gRPC has not got round to saying so.
+            # Ending as if it had: a stream that returns is sent a status, which would fail too.
+            raise asyncio.CancelledError from None
+        stream.written(send, self._clock())

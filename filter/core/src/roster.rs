@@ -78,31 +78,19 @@ impl Roster {
 
     /// Checks and indexes the nodes.
     pub fn new(version: u64, nodes: Vec<RosterNode>) -> Result<Roster, DecodeError> {
-        if !nodes.iter().all(|node| is_ip_port(node.address.as_bytes())) {
-            return Err(DecodeError::new("a node's address is not IP:port"));
-        }
-        let node = |slot: u32| nodes.get(slot as usize);
         let mut order: Vec<u32> = (0..nodes.len() as u32).collect();
-        sort_slots(&mut order, &|a, b| node(a).map(|n| n.id).cmp(&node(b).map(|n| n.id)));
-        let id = |slot: &u32| node(*slot).map(|n| n.id);
-        if order.first().and_then(id) == Some(0) {
-            return Err(DecodeError::new("a node has no id"));
-        }
-        if order.windows(2).any(|pair| pair.first().and_then(id) == pair.last().and_then(id)) {
-            return Err(DecodeError::new("two nodes have the same id"));
-        }
-        let by_address = {
-            let address = |slot| node(slot).map(|n| n.address.as_bytes());
-            sort_slots(&mut order, &|a, b| address(a).cmp(&address(b)).then(a.cmp(&b)));
-            order.clone()
-        };
-        let domain = |slot| node(slot).map(|n| n.failure_domain());
+        check(&nodes, &mut order)?;
+        let node = |slot: u32| nodes.get(slot as usize);
+        let address = |slot| node(slot).map(|node| node.address.as_bytes());
+        sort_slots(&mut order, &|a, b| address(a).cmp(&address(b)).then(a.cmp(&b)));
+        let by_address = order.clone();
+        let domain = |slot| node(slot).map(RosterNode::failure_domain);
         sort_slots(&mut order, &|a, b| domain(a).cmp(&domain(b)).then(a.cmp(&b)));
         let mut host_of = vec![0; nodes.len()];
         let mut host = 0;
-        let mut previous = order.first().copied();
+        let mut previous = None;
         for &slot in &order {
-            if previous.and_then(domain) != domain(slot) {
+            if previous.is_some_and(|previous| domain(previous) != domain(slot)) {
                 host += 1;
             }
             previous = Some(slot);
@@ -158,4 +146,22 @@ impl Roster {
     pub(crate) fn host_of(&self, slot: u32) -> Option<u32> {
         self.host_of.get(slot as usize).copied()
     }
+}
+
+/// Refuses nodes that a request could not be sent to or accounted for. Sorts the slots by id.
+fn check(nodes: &[RosterNode], slots: &mut [u32]) -> Result<(), DecodeError> {
+    if !nodes.iter().all(|node| is_ip_port(node.address.as_bytes())) {
+        return Err(DecodeError::new("a node's address is not IP:port"));
+    }
+    let id = |slot: u32| nodes.get(slot as usize).map_or(0, |node| node.id);
+    sort_slots(slots, &|a, b| id(a).cmp(&id(b)));
+    let mut previous = 0;
+    for &slot in slots.iter() {
+        match id(slot) {
+            0 => return Err(DecodeError::new("a node has no id")),
+            id if id == previous => return Err(DecodeError::new("two nodes have the same id")),
+            id => previous = id,
+        }
+    }
+    Ok(())
 }

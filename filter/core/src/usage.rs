@@ -43,15 +43,14 @@ impl UsageScanner {
     pub fn feed(&mut self, piece: &[u8]) {
         let mut at = 0;
         while let Some(&byte) = piece.get(at) {
-            if self.state != State::Search {
-                // A byte that does not fit is looked at again by the search.
-                at += usize::from(self.step(byte));
-                continue;
-            }
-            let Some(distance) = piece.get(at..).and_then(find_underscore) else { break };
-            at += distance;
-            if self.prefix_ends_at(piece, at) {
-                self.state = State::Suffix(0);
+            if self.state == State::Search {
+                let Some(distance) = piece.get(at..).and_then(find_underscore) else { break };
+                at += distance;
+                if self.prefix_ends_at(piece, at) {
+                    self.state = State::Suffix(0);
+                }
+            } else {
+                self.step(byte);
             }
             at += 1;
         }
@@ -77,10 +76,11 @@ impl UsageScanner {
             || self.before(piece, at).skip(PREFIX.len() - OTHER_PREFIX.len()).eq(OTHER_PREFIX)
     }
 
-    /// Takes the byte if it is what is expected; else goes back to the search.
-    fn step(&mut self, byte: u8) -> bool {
+    /// Goes on if the byte is what is expected, else back to the search. The byte need not be
+    /// searched again: an underscore that does not fit here has no prefix before it.
+    fn step(&mut self, byte: u8) {
         let blank = matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-        let next = match self.state {
+        self.state = match self.state {
             State::Suffix(offset) if SUFFIX.get(usize::from(offset)) == Some(&byte) => {
                 if usize::from(offset) + 1 < SUFFIX.len() {
                     State::Suffix(offset + 1)
@@ -104,8 +104,6 @@ impl UsageScanner {
             }
             _ => State::Search,
         };
-        self.state = next;
-        next != State::Search
     }
 }
 

@@ -15,6 +15,8 @@ use crate::vm;
 
 /// How soon a new table is seen.
 const TICK_MS: u32 = 20;
+/// How soon a context that waits behind a newer one sees that it is gone.
+const WAITING_TICK_MS: u32 = 1_000;
 /// Observations go out once per interval of the control plane's tables (200 ms).
 const TICKS_PER_REPORT: u32 = 10;
 
@@ -25,6 +27,7 @@ pub struct Root {
     identity: Option<Identity>,
     /// Some while this context holds the feed role.
     feed: Option<Feed>,
+    waiting: bool,
     ticks: u32,
 }
 
@@ -35,6 +38,7 @@ impl Root {
             config: Rc::new(FilterConfig::default()),
             identity: None,
             feed: None,
+            waiting: false,
             ticks: 0,
         }
     }
@@ -52,6 +56,17 @@ impl Root {
         });
         self.config = Rc::new(config);
         Ok(())
+    }
+
+    /// Only the newest of a VM's root contexts works; says whether this one does.
+    fn works(&mut self) -> bool {
+        let works = vm::with(|vm| vm.works(self.context_id)).unwrap_or(false);
+        if works == self.waiting {
+            self.waiting = !works;
+            let _ = host::set_tick_period(if works { TICK_MS } else { WAITING_TICK_MS });
+            self.stop_feed();
+        }
+        works
     }
 
     /// Holds the feed role while the lease says so, and says whether any context does.
@@ -81,6 +96,11 @@ impl Root {
 }
 
 impl Context for Root {
+    fn on_done(&mut self) -> bool {
+        vm::with(|vm| vm.removed(self.context_id));
+        true
+    }
+
     fn on_grpc_stream_message(&mut self, token: u32, size: usize) {
         if let Some(feed) = &mut self.feed {
             vm::with(|vm| feed.on_message(token, size, vm));
@@ -100,14 +120,13 @@ impl RootContext for Root {
             host::log(Level::Error, &[b"configuration: ", reason.as_bytes()].concat());
             return false;
         }
-        vm::with(|vm| vm.working_root = self.context_id);
+        vm::with(|vm| vm.configured(self.context_id));
+        self.waiting = false;
         host::set_tick_period(TICK_MS).is_ok()
     }
 
     fn on_tick(&mut self) {
-        if vm::with(|vm| vm.working_root) != Some(self.context_id) {
-            self.stop_feed();
-            let _ = host::set_tick_period(0);
+        if !self.works() {
             return;
         }
         let now_ms = host::monotonic_ms();

@@ -16,8 +16,8 @@ pub struct Vm {
     incarnation: u64,
     started_ms: u64,
     has_served: bool,
-    /// The root context that was configured last.
-    pub working_root: u32,
+    /// The root contexts that live, the one that was configured last at the end.
+    roots: Vec<u32>,
     pub ledger: Ledger,
     pub view: View,
     pub rng: Rng,
@@ -43,13 +43,27 @@ impl Vm {
             incarnation: host::random_u64(),
             started_ms: host::monotonic_ms(),
             has_served: false,
-            working_root: 0,
+            roots: Vec::new(),
             ledger: Ledger::new(),
             view: View::default(),
             rng: Rng::with_seed(host::random_u64()),
             metrics: Metrics::define(),
             batches: 0,
         }
+    }
+
+    /// A root context was configured: it works from now on, the others wait.
+    pub fn configured(&mut self, root: u32) {
+        self.removed(root);
+        self.roots.push(root);
+    }
+
+    pub fn removed(&mut self, root: u32) {
+        self.roots.retain(|other| *other != root);
+    }
+
+    pub fn works(&self, root: u32) -> bool {
+        self.roots.last() == Some(&root)
     }
 
     pub fn candidate(&self) -> Candidate {

@@ -2,11 +2,11 @@
 
 import pytest
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryResponse
+
 from isocost.push import encode
 from isocost.push.encode import ResponseEncoder
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import ROUTES
-
 from tests.contract.xds_resources import any_body
 
 

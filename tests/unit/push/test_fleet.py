@@ -3,10 +3,10 @@
 import math
 
 import numpy as np
+
 from isocost.model import NodeState
 from isocost.push.fleet import encode_roster, encode_table
 from isocost.v1 import roster_pb2, table_pb2
-
 from tests.unit.fleet_builder import node
 
 NODES = [node("a"), node("b", address="192.0.2.2:8000")]

@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+
 from isocost.push.log_limit import PERIOD_S, LimitedLog
 
 

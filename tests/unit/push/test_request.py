@@ -10,6 +10,7 @@ from envoy_data_plane.envoy.config.core.v3 import (
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, ResourceLocator
 from envoy_data_plane.google.rpc import Status
 from hypothesis import given, settings
+
 from isocost.push.request import ERROR_TEXT_LIMIT, Request, RequestError, parse_request
 
 TEXT = st.text(max_size=40)

@@ -1,10 +1,10 @@
 """Versions follow content, and a snapshot whose parts do not fit is never published."""
 
 import pytest
+
 from isocost.push.cache import Cache
 from isocost.push.snapshot import SnapshotError, TypeResources
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, ROSTER, ROUTES, TABLE
-
 from tests.contract.xds_resources import any_body, clusters, endpoints, opaque, roster, table
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
 from isocost.push.request import Request
 from isocost.push.snapshot import Snapshot, TypeResources
 from isocost.push.stream import Send, Stream

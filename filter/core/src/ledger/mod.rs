@@ -143,3 +143,21 @@ impl Ledger {
         self.known(node_id)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_dropped_when_nothing_is_open_and_its_news_are_out() {
+        let header = BatchHeader { envoy: b"e", incarnation: 1, sequence: 1, table_version: 1 };
+        let mut ledger = Ledger::new();
+        ledger.open(7, 1000);
+        ledger.encode_batch(&header, 1100, &mut Vec::new());
+        assert_eq!(ledger.entries.len(), 1);
+        ledger.reassign(7, 8, 1000);
+        assert_eq!(ledger.entries.len(), 2);
+        ledger.encode_batch(&header, 1200, &mut Vec::new());
+        assert_eq!(ledger.entries.len(), 1);
+    }
+}

@@ -52,50 +52,18 @@ impl Hosts {
         Some((place, place + 1))
     }
 
-    /// A uniform slot outside the spans.
-    fn outside(&self, spans: &mut Spans, rng: &mut Rng) -> Option<u32> {
-        let spans = spans.sorted();
+    /// A uniform slot outside the spans, which must be in order. They may repeat, but then they
+    /// must be all there is: the sum of their lengths is not below the whole.
+    fn outside(&self, spans: &[Span], rng: &mut Rng) -> Option<u32> {
         let taken: usize = spans.iter().map(|(start, end)| end - start).sum();
         let left = self.slots.len().checked_sub(taken).filter(|&left| left > 0)?;
         let mut place = below(left, rng.u64(..));
-        for &(start, end) in spans.iter() {
+        for &(start, end) in spans {
             if place >= start {
                 place += end - start;
             }
         }
         self.slots.get(place).copied()
-    }
-}
-
-/// Up to MAX_LISTED different spans.
-#[derive(Default)]
-struct Spans {
-    spans: [Span; MAX_LISTED],
-    len: usize,
-}
-
-impl Spans {
-    /// Adds a span unless it is there already (two listed nodes can share a host).
-    fn add(&mut self, span: Span) {
-        if !self.sorted().contains(&span) {
-            if let Some(place) = self.spans.get_mut(self.len) {
-                *place = span;
-                self.len += 1;
-            }
-        }
-    }
-
-    fn sorted(&mut self) -> &[Span] {
-        let spans = self.spans.get_mut(..self.len).unwrap_or_default();
-        // At most nine: an insertion sort by neighbours.
-        for end in (1..spans.len()).rev() {
-            for index in 0..end {
-                if spans.get(index) > spans.get(index + 1) {
-                    spans.swap(index, index + 1);
-                }
-            }
-        }
-        spans
     }
 }
 
@@ -130,17 +98,30 @@ impl<'a> Listing<'a> {
         self.pick
     }
 
-    /// A uniform slot that is not listed, and not on a listed host either if `whole_hosts`.
+    /// A uniform slot that is not listed, and not on a listed host either if `whole_hosts`. Two
+    /// listed slots share a host only once every host is listed.
     fn outside_listed(&self, whole_hosts: bool, rng: &mut Rng) -> Option<u32> {
-        let mut spans = Spans::default();
-        for &slot in self.pick.slots() {
+        let mut spans = [(0, 0); MAX_LISTED];
+        let mut len = 0;
+        for (place, &slot) in spans.iter_mut().zip(self.pick.slots()) {
             let host = self.roster.host_of(slot)?;
-            spans.add(if whole_hosts {
-                self.hosts.span(host)?
-            } else {
-                self.hosts.place(host, slot)?
-            });
+            *place =
+                if whole_hosts { self.hosts.span(host)? } else { self.hosts.place(host, slot)? };
+            len += 1;
         }
-        self.hosts.outside(&mut spans, rng)
+        let spans = spans.get_mut(..len)?;
+        sort(spans);
+        self.hosts.outside(spans, rng)
+    }
+}
+
+/// Sorts the spans, of which there are at most nine, by swapping neighbours.
+fn sort(spans: &mut [Span]) {
+    for end in (1..spans.len()).rev() {
+        for index in 0..end {
+            if spans.get(index) > spans.get(index + 1) {
+                spans.swap(index, index + 1);
+            }
+        }
     }
 }

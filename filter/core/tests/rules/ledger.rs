@@ -48,7 +48,16 @@ fn ages_are_the_sum_over_the_open_requests() {
 }
 
 #[test]
-fn a_node_is_forgotten_when_nothing_is_open_and_its_news_are_out() {
+fn a_wrong_opening_time_is_forgotten_when_nothing_is_open() {
+    let mut ledger = Ledger::new();
+    ledger.open(7, 5000);
+    ledger.close(7, 1000, &unmeasured(Ending::Succeeded));
+    ledger.open(7, 6000);
+    assert_eq!(batch(&mut ledger, 10_000)[&7][&AGES], 4000);
+}
+
+#[test]
+fn a_node_without_open_requests_and_news_is_not_reported() {
     let mut ledger = Ledger::new();
     ledger.open(7, 1000);
     ledger.close(7, 1000, &unmeasured(Ending::Succeeded));

@@ -49,12 +49,16 @@ fn alternates_leave_the_host_of_the_pick_before_they_follow_the_order() {
 }
 
 #[test]
-fn the_order_holds_in_a_large_fleet_of_falling_entropy() {
-    // Falling in roster order: the bounded list of runners-up is turned over all the time.
-    let entropy: Vec<f32> = (0..5000).rev().map(|slot| slot as f32).collect();
-    let fleet = entropic(&entropy);
-    let expected: Vec<u32> = (4991..5000).rev().collect();
-    assert_eq!(slots(&fleet, 8, &mut Rng::with_seed(1)), expected);
+fn the_order_holds_in_a_large_fleet_in_any_order() {
+    let rising: Vec<f32> = (0..5000u16).map(f32::from).collect();
+    let falling: Vec<f32> = rising.iter().rev().copied().collect();
+    let mut mixed = rising.clone();
+    Rng::with_seed(4).shuffle(&mut mixed);
+    for entropy in [rising, falling, mixed] {
+        let listed = slots(&entropic(&entropy), 8, &mut Rng::with_seed(1));
+        let listed: Vec<f32> = listed.iter().map(|&slot| entropy[slot as usize]).collect();
+        assert_eq!(listed, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    }
 }
 
 #[test]

@@ -90,6 +90,8 @@ fn arrays_of_unequal_length_are_refused() {
     }
     let mut half_a_float = Vec::new();
     put_bytes(&mut half_a_float, 4, &[0; 6]);
+    put_bytes(&mut half_a_float, 5, &[0; 4]);
+    put_bytes(&mut half_a_float, 6, &[2]);
     assert!(Table::decode(&half_a_float).is_err());
 }
 

@@ -78,7 +78,7 @@ pub fn random_u64() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// A period of 0 stops the ticks of the calling root context.
+/// Ticks of the calling root context.
 pub fn set_tick_period(period_ms: u32) -> Result<()> {
     check(unsafe { abi::proxy_set_tick_period_milliseconds(period_ms) })
 }
