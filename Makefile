@@ -4,7 +4,9 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-PYTHON ?= $(firstword $(foreach p,python3.13 python3.12 python3.11 python3,$(shell command -v $(p))))
+# The first Python that is new enough; a name on the path can be a shim without one behind it.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
 WASM := control_plane/isocost/data/isocost.wasm
 export CARGO_TARGET_DIR := $(CURDIR)/build/target
 
@@ -16,7 +18,7 @@ help: ## list the commands
 setup: $(VENV)/.installed filter ## virtual environment and filter: all that the other commands need
 
 $(VENV)/.installed: pyproject.toml
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	@test -n "$(PYTHON)" || \
 	  { echo "isocost needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "this Python has no venv module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }

@@ -93,7 +93,12 @@ async def test_client_that_names_itself_once_keeps_its_name(
 
 @pytest.mark.parametrize("way", ["cancel", "half-close", "connection"])
 async def test_client_that_leaves_leaves_nothing_behind(
-    way: str, cache: Cache, ads: AdsService, address: str, eventually: Eventually
+    way: str,
+    cache: Cache,
+    ads: AdsService,
+    address: str,
+    eventually: Eventually,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     cache.publish(roster(1), table(1))
     own = [("grpc.use_local_subchannel_pool", 1)]
@@ -113,6 +118,7 @@ async def test_client_that_leaves_leaves_nothing_behind(
         await eventually(lambda: not ads.clients())
         await eventually(lambda: asyncio.all_tasks() < before)
     cache.publish(table(2))
+    assert errors(caplog) == []
 
 
 @pytest.mark.parametrize("way", ["cancel", "connection"])

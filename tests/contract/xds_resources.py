@@ -26,15 +26,15 @@ def opaque(type_url: str, **resources: bytes) -> TypeResources:
     return TypeResources.hashed(type_url, bodies)
 
 
-def clusters(*names: str, marker: int = 0) -> TypeResources:
-    """EDS clusters; another marker is other content under the same names."""
+def clusters(*names: str, marker: int = 0, service: str = "") -> TypeResources:
+    """EDS clusters, of the service name if given; another marker is other content."""
     bodies = {}
     for name in names:
         cluster = Cluster(
             name=name,
             alt_stat_name=f"marker-{marker}",
             type=ClusterDiscoveryType.EDS,
-            eds_cluster_config=ClusterEdsClusterConfig(service_name=name),
+            eds_cluster_config=ClusterEdsClusterConfig(service_name=service),
         )
         bodies[name] = any_body(CLUSTER, bytes(cluster))
     return TypeResources.hashed(CLUSTER, bodies)

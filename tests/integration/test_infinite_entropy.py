@@ -22,7 +22,6 @@ async def test_infinite_entropy_steers_every_request_away_until_it_is_lifted(fle
     await wait_until(lambda: serves(fleet, "node-2"), "the node serves again")
 
 
-
 async def serves(fleet: Fleet, name: str) -> bool:
     before = len(fleet.envoy.access_log())
     await fleet.complete(20)

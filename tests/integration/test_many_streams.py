@@ -6,8 +6,8 @@ import asyncio
 import time
 
 import aiohttp
-from isocost.fake.cards import CARDS
 
+from isocost.fake.cards import CARDS
 from tests.integration.harness.fleet import MODEL, Fleet
 from tests.integration.harness.wait import wait_until
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from tests.integration.harness.fleet import (
-    Fleet,
     FakeNode,
+    Fleet,
     decision_fields,
     order,
     requests_per_node,
@@ -119,6 +119,6 @@ def version_where(
 
 
 async def steady_traffic(fleet: Fleet) -> None:
-    """About two hundred short requests a second, evenly, so that a new table is soon picked from."""
+    """About two hundred short requests a second: a new table is soon picked from."""
     while True:
         await asyncio.gather(fleet.complete(1, concurrency=1), asyncio.sleep(0.005))

@@ -1,4 +1,4 @@
-"""Envoy before the control plane, the control plane before any node: an honest 503, then traffic."""
+"""Envoy before the control plane, that before any node: an honest 503, then traffic."""
 
 from __future__ import annotations
 

@@ -14,15 +14,12 @@ from isocost.model import NodeSample
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """The latest sample of a node, who sent it, and when it came. ``since_s`` is when this
-    claimant first named the node.
-    """
+    """The latest sample of a node, who sent it, and when it came."""
 
     sample: NodeSample
     agent: str
     sequence: int
     arrived_s: float
-    since_s: float
 
     @property
     def claimant(self) -> str:
@@ -63,21 +60,15 @@ class Announcements:
     def __init__(self, lost_after_s: float, forget_after_s: float) -> None:
         self._lost_after_s = lost_after_s
         self._forget_after_s = forget_after_s
-        # By node name and claimant.
+        # By node name, then by agent and host: both in the order of their first claim.
         self._claims: dict[str, dict[tuple[str, str], Announcement]] = {}
 
     def receive(self, report: AgentReport, now_s: float) -> None:
         """Take a report that arrived at ``now_s``."""
         for sample in report.samples:
             claims = self._claims.setdefault(sample.node.name, {})
-            claimant = (report.agent, sample.node.host)
-            before = claims.get(claimant)
-            claims[claimant] = Announcement(
-                sample=sample,
-                agent=report.agent,
-                sequence=report.sequence,
-                arrived_s=now_s,
-                since_s=now_s if before is None else before.since_s,
+            claims[report.agent, sample.node.host] = Announcement(
+                sample, report.agent, report.sequence, now_s
             )
 
     def lost(self, announcement: Announcement, now_s: float) -> bool:
@@ -117,9 +108,9 @@ class Announcements:
         first, *rest = claims
         if not rest:
             return first, rest
+        # Stable: among equals the older claim stays first.
         ranked = sorted(
-            (first, *rest),
-            key=lambda claim: (self.lost(claim, now_s), -claim.start_epoch, claim.since_s),
+            (first, *rest), key=lambda claim: (self.lost(claim, now_s), -claim.start_epoch)
         )
         return ranked[0], [claim for claim in ranked[1:] if not self.lost(claim, now_s)]
 

@@ -70,7 +70,8 @@ def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
         fallback_no_table=batch.fallback_no_table,
         fallback_stale_table=batch.fallback_stale_table,
         fallback_no_eligible=batch.fallback_no_eligible,
-        nodes=tuple(_node(node) for node in batch.nodes),
+        # Id 0 is the filter's word for a request that no node of the roster served.
+        nodes=tuple(_node(node) for node in batch.nodes if node.node_id),
     )
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from isocost.errors import IsocostError
 
-#: Longest piece of a client's error text that is kept; Envoy's own are a few lines.
+#: What is kept of a client's error text: its end, because Envoy prints the refused resource
+#: first and the reason last.
 ERROR_TEXT_LIMIT = 1024
 
 # Field numbers of envoy.service.discovery.v3.DiscoveryRequest, core.v3.Node, google.rpc.Status.
@@ -31,7 +32,7 @@ class RequestError(IsocostError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One DiscoveryRequest. ``error`` is the text of a NACK, None for anything else."""
+    """One DiscoveryRequest. ``error`` is a NACK's text in one line, None for anything else."""
 
     type_url: str
     names: tuple[str, ...] = ()
@@ -56,7 +57,8 @@ def parse_request(raw: bytes) -> Request:
             elif number == _NODE:
                 node_id = _last_string(value, _NODE_ID)
             elif number == _ERROR:
-                error = _last_string(value, _STATUS_MESSAGE)[:ERROR_TEXT_LIMIT]
+                text = " ".join(_last_string(value, _STATUS_MESSAGE).split())
+                error = text[-ERROR_TEXT_LIMIT:]
     except ValueError as problem:
         raise RequestError(f"not a DiscoveryRequest: {problem}") from problem
     return Request(type_url, tuple(names), nonce, error, node_id)

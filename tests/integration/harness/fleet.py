@@ -12,8 +12,8 @@ from typing import Any
 
 import aiohttp
 import yaml
-from isocost.fake.cards import KV_BYTES_PER_TOKEN
 
+from isocost.fake.cards import KV_BYTES_PER_TOKEN
 from tests.integration.harness.envoy import Envoy, local_bootstrap
 from tests.integration.harness.ports import free_port
 from tests.integration.harness.process import Process

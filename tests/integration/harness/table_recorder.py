@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import grpc.aio
 from envoy_data_plane.envoy.config.core.v3 import Node
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, DiscoveryResponse
+
 from isocost.push.ads import METHOD, SERVICE
 from isocost.push.fleet import RESOURCE
 from isocost.push.type_urls import ROSTER, TABLE
@@ -54,9 +55,7 @@ class TableRecorder:
             async for raw in call:
                 response = DiscoveryResponse.parse(raw)
                 self._keep(response.type_url, response.resources[0].value)
-                await call.write(
-                    _request(response.type_url, response.version_info, response.nonce)
-                )
+                await call.write(_request(response.type_url, response.version_info, response.nonce))
 
     def _keep(self, type_url: str, content: bytes) -> None:
         if type_url == ROSTER:

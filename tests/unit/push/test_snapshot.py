@@ -1,10 +1,11 @@
 """Versions follow content, and a snapshot whose parts do not fit is never published."""
 
 import pytest
+from envoy_data_plane.envoy.config.cluster.v3 import Cluster, ClusterDiscoveryType
 
 from isocost.push.cache import Cache
 from isocost.push.snapshot import SnapshotError, TypeResources
-from isocost.push.type_urls import CLUSTER, ENDPOINTS, ROSTER, ROUTES, TABLE
+from isocost.push.type_urls import CLUSTER, ROSTER, ROUTES, TABLE
 from tests.contract.xds_resources import any_body, clusters, endpoints, opaque, roster, table
 
 
@@ -96,8 +97,13 @@ async def test_every_change_wakes_every_watcher_and_nothing_else_does() -> None:
 
 def test_endpoints_are_wanted_under_the_clusters_service_name() -> None:
     cache = Cache()
+    cache.publish(clusters("a", service="other"))
+    with pytest.raises(SnapshotError, match="cluster a has no endpoints other"):
+        cache.publish(endpoints("a"))
     cache.publish(endpoints("other"))
-    with pytest.raises(SnapshotError):
-        cache.publish(clusters("a"))
-    assert cache.snapshot.get(CLUSTER) is None
-    assert cache.snapshot.get(ENDPOINTS) == endpoints("other")
+
+
+def test_cluster_without_eds_needs_no_endpoints() -> None:
+    cache = Cache()
+    static = any_body(CLUSTER, bytes(Cluster(name="a", type=ClusterDiscoveryType.STATIC)))
+    cache.publish(TypeResources.hashed(CLUSTER, {"a": static}), endpoints())

@@ -56,7 +56,7 @@ impl Hosts {
     /// must be all there is: the sum of their lengths is not below the whole.
     fn outside(&self, spans: &[Span], rng: &mut Rng) -> Option<u32> {
         let taken: usize = spans.iter().map(|(start, end)| end - start).sum();
-        let left = self.slots.len().checked_sub(taken).filter(|&left| left > 0)?;
+        let left = self.slots.len().checked_sub(taken)?;
         let mut place = below(left, rng.u64(..));
         for &(start, end) in spans {
             if place >= start {

@@ -9,6 +9,7 @@ from envoy_data_plane.envoy.config.core.v3 import Node as EnvoyNode
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, DiscoveryResponse
 from envoy_data_plane.google.protobuf import Any
 from envoy_data_plane.google.rpc import Status
+
 from isocost.v1 import observation_pb2, roster_pb2, table_pb2
 
 HERE = Path(__file__).parent

@@ -30,7 +30,7 @@ pub fn roster_on(hosts: &[&str]) -> Rc<Roster> {
 
 /// A roster whose nodes stand on hosts of `per_host` nodes.
 pub fn roster(count: usize, per_host: usize) -> Rc<Roster> {
-    let hosts: Vec<String> = (0..count).map(|slot| format!("h{}", slot / per_host)).collect();
+    let hosts: Vec<String> = (0..count).map(|slot| format!("h{:05}", slot / per_host)).collect();
     roster_on(&hosts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
+use isocost_core::pick::Reason;
 use isocost_core::wire::{Reader, Value};
 use proptest::prelude::*;
 
@@ -95,6 +96,19 @@ fn a_clock_that_steps_back_gives_age_zero() {
     ledger.open(7, 1000);
     assert_eq!(batch(&mut ledger, 400)[&7].get(&AGES), None);
     assert_eq!(batch(&mut ledger, 1400)[&7][&AGES], 400);
+}
+
+#[test]
+fn decisions_are_counted_per_batch() {
+    let header = BatchHeader { envoy: b"", incarnation: 0, sequence: 0, table_version: 0 };
+    let mut ledger = Ledger::new();
+    ledger.decide(Reason::StaleTable);
+    let mut bytes = Vec::new();
+    ledger.encode_batch(&header, 0, &mut bytes);
+    assert_eq!(bytes, [9 << 3, 1]);
+    bytes.clear();
+    ledger.encode_batch(&header, 0, &mut bytes);
+    assert_eq!(bytes, []);
 }
 
 #[test]
