@@ -66,6 +66,61 @@ class EntropySettings(_Settings):
     capacity: Mapping[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
 
 
+class StateSettings(_Settings):
+    """Constants of the node states. Windows and times are in seconds."""
+
+    #: A cold engine compiles kernels and fills caches on its first requests: its share grows from
+    #: the floor to the whole over this long.
+    slow_start_s: float = Field(10.0, gt=0)
+    slow_start_floor: float = Field(0.1, gt=0, le=1)
+
+    #: Failures are counted over this window: a node that fails everything has to be below its
+    #: share within 5 s.
+    window_s: float = Field(5.0, gt=0)
+    #: Fewer failures than this are chance; a node that fails less than half of its requests is
+    #: worth its share of the rest.
+    eject_failures: int = Field(5, ge=1)
+    eject_ratio: float = Field(0.5, gt=0, le=1)
+    #: A fifth failing is far above what clients cause; three are the fewest that make a rate.
+    suspect_failures: int = Field(3, ge=1)
+    suspect_ratio: float = Field(0.2, gt=0, le=1)
+    #: A suspect's part of its share: still enough to show that it works.
+    suspect_share: float = Field(0.5, gt=0, le=1)
+    #: Twice the window, so that a suspect has shown a whole window of new answers.
+    clean_s: float = Field(10.0, gt=0)
+    #: Failures and 429 never press the share below this: what gets nothing cannot show that it
+    #: works again.
+    lowest_share: float = Field(0.05, gt=0, le=1)
+
+    #: An engine that runs works on all its requests within a second; one long prompt may be
+    #: silent for minutes, three requests without any sign for 5 s are not.
+    no_progress_requests: int = Field(3, ge=1)
+    no_progress_s: float = Field(5.0, gt=0)
+
+    #: The first ejection is about one restart of a connection pool, each next one twice as long.
+    eject_base_s: float = Field(5.0, gt=0)
+    eject_max_s: float = Field(300.0, gt=0)
+    #: Earlier ejections are forgotten this long after the last one ended: twice the longest.
+    eject_forget_s: float = Field(600.0, gt=0)
+    #: A node on trial gets at most this part of its share, and no more than this many requests
+    #: before their outcome is known: all that a failed trial costs.
+    trial_share: float = Field(0.05, gt=0, le=1)
+    trial_requests: int = Field(5, ge=1)
+    trial_successes: int = Field(3, ge=1)
+    #: Without traffic nothing can be shown; what did not fail for this long is let in.
+    trial_quiet_s: float = Field(30.0, gt=0)
+
+    #: At most this part of a model's nodes is put aside by judgement: beyond it the cause is
+    #: shared, and the rest would only be overloaded.
+    max_out_fraction: float = Field(0.5, ge=0, le=1)
+    #: As many nodes of a model stay in, however they behave.
+    min_eligible: int = Field(1, ge=0)
+
+    #: The longest answers take minutes; a drain that lasts longer needs a person's eye. Streams
+    #: are never cut.
+    drain_timeout_s: float = Field(600.0, gt=0)
+
+
 class FilterSettings(_Settings):
     """Slow settings of the filter, delivered by ECDS."""
 
@@ -118,7 +173,10 @@ class ControlPlaneConfig(_Settings):
     listen: Endpoint = "127.0.0.1:18000"
     http: Endpoint = "127.0.0.1:18080"
     tick_ms: int = Field(200, ge=20, le=10_000)
+    #: Folder of what must survive a restart: the settings by hand. None = they do not.
+    state_dir: str | None = None
     discovery: DiscoverySettings = DiscoverySettings()
+    states: StateSettings = StateSettings()
     weight: WeightSettings = WeightSettings()
     entropy: EntropySettings = EntropySettings()
     filter: FilterSettings = FilterSettings()

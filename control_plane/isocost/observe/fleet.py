@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.model import Signal
-from isocost.observe.batch import Batch, NodeObservation
+from isocost.observe.batch import Batch
 from isocost.observe.inflight import InFlight
-from isocost.observe.latency import LatencyWindow
+from isocost.observe.window import SlidingSums, grown
 
 #: The outcome counters of a node, in the order of ``NodeObservation``.
 OUTCOMES = (
@@ -25,6 +25,22 @@ OUTCOMES = (
     "failed_attempts",
     "unknown_attempts",
 )
+_LATENCIES = ("tpot_ms_sum", "tpot_count", "first_byte_ms_sum", "first_byte_count")
+_outcomes_of = attrgetter(*OUTCOMES)
+_latencies_of = attrgetter(*_LATENCIES)
+
+
+def _columns(*names: str) -> list[int]:
+    return [OUTCOMES.index(name) for name in names]
+
+
+_STARTED = OUTCOMES.index("started")
+_RATE_LIMITED = OUTCOMES.index("rate_limited")
+#: A request that the client got wrong was answered: the node works.
+_GOOD = _columns("succeeded", "client_errors")
+_FAILED = _columns("server_errors", "resets", "failed_attempts")
+#: A node that ends a request in any way is alive. A reset and an abort are not its doing.
+_ENDED = _columns("succeeded", "client_errors", "rate_limited", "server_errors")
 
 
 @dataclass
@@ -38,23 +54,47 @@ class Decisions:
 
 
 @dataclass(frozen=True)
+class Tally:
+    """Requests of n nodes, each [n]: started, answered well, failed, told to come later (429)."""
+
+    started: NDArray[np.float64]
+    good: NDArray[np.float64]
+    failed: NDArray[np.float64]
+    rate_limited: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Observed:
-    """The gateways' view of n nodes: open requests, the sum of their ages, mean latencies."""
+    """The gateways' view of n nodes, each array [n].
+
+    ``open_age_s_sum`` is the sum of the open requests' ages. Mean latencies are NaN without an
+    observation in their window. ``recent`` is over the evidence window, ``total`` since the node
+    was first seen; so is ``ended``, the requests that the node ended itself. ``failed_in_a_row``
+    counts the failures since its last good answer, the last of them at ``last_failed_s``.
+    """
 
     in_flight: NDArray[np.int64]
     open_age_s_sum: NDArray[np.float64]
-    tpot_ms: tuple[Signal, ...]
-    first_byte_ms: tuple[Signal, ...]
+    tpot_ms: NDArray[np.float64]
+    first_byte_ms: NDArray[np.float64]
+    recent: Tally
+    total: Tally
+    ended: NDArray[np.float64]
+    failed_in_a_row: NDArray[np.int64]
+    last_failed_s: NDArray[np.float64]
 
 
 class FleetObserver:
     """Takes batches from every VM of every Envoy and answers what is true of each node."""
 
-    def __init__(self, latency_window_s: float) -> None:
+    def __init__(self, latency_window_s: float, evidence_window_s: float) -> None:
         self._in_flight = InFlight()
-        self._tpot = LatencyWindow(latency_window_s)
-        self._first_byte = LatencyWindow(latency_window_s)
-        self._outcomes: dict[int, dict[str, int]] = {}
+        self._rows: dict[int, int] = {}
+        self._latencies = SlidingSums(latency_window_s, len(_LATENCIES))
+        self._recent = SlidingSums(evidence_window_s, len(OUTCOMES))
+        self._total = np.zeros((0, len(OUTCOMES)), dtype=np.int64)
+        self._in_a_row = np.zeros(0, dtype=np.int64)
+        self._last_failed_s = np.zeros(0)
         self.decisions = Decisions()
 
     def apply(self, batch: Batch, now_s: float) -> None:
@@ -64,30 +104,45 @@ class FleetObserver:
         for kind in fields(Decisions):
             total = getattr(self.decisions, kind.name) + getattr(batch, kind.name)
             setattr(self.decisions, kind.name, total)
-        for node in batch.nodes:
-            self._tpot.add(node.node_id, node.tpot_ms_sum, node.tpot_count, now_s)
-            self._first_byte.add(node.node_id, node.first_byte_ms_sum, node.first_byte_count, now_s)
-            self._count(node)
-
-    def _count(self, node: NodeObservation) -> None:
-        totals = self._outcomes.setdefault(node.node_id, dict.fromkeys(OUTCOMES, 0))
-        for name in OUTCOMES:
-            totals[name] += getattr(node, name)
+        if not batch.nodes:
+            return
+        rows = self._rows_of([node.node_id for node in batch.nodes])
+        outcomes = np.array([_outcomes_of(node) for node in batch.nodes], dtype=np.int64)
+        latencies = np.array([_latencies_of(node) for node in batch.nodes], dtype=np.float64)
+        self._latencies.add(rows, latencies, now_s)
+        self._recent.add(rows, outcomes.astype(np.float64), now_s)
+        np.add.at(self._total, rows, outcomes)
+        failed = outcomes[:, _FAILED].sum(axis=1)
+        # Of failures and good answers in one batch nobody knows which came last.
+        good = outcomes[:, _GOOD].any(axis=1)
+        np.add.at(self._in_a_row, rows, failed)
+        self._in_a_row[rows[good]] = 0
+        self._last_failed_s[rows[failed > 0]] = now_s
 
     def view(self, node_ids: Sequence[int], now_s: float) -> Observed:
         """The state at ``now_s``, in the order of ``node_ids``."""
         self._in_flight.expire(now_s)
         in_flight, open_age_s_sum = self._in_flight.totals(node_ids, now_s)
+        rows = self._rows_of(node_ids)
+        latencies = self._latencies.totals(now_s)[rows]
+        total = self._total[rows].astype(np.float64)
         return Observed(
             in_flight,
             open_age_s_sum,
-            tuple(self._tpot.mean(node_id, now_s) for node_id in node_ids),
-            tuple(self._first_byte.mean(node_id, now_s) for node_id in node_ids),
+            tpot_ms=_mean(latencies[:, 0], latencies[:, 1]),
+            first_byte_ms=_mean(latencies[:, 2], latencies[:, 3]),
+            recent=_tally(self._recent.totals(now_s)[rows]),
+            total=_tally(total),
+            ended=total[:, _ENDED].sum(axis=1),
+            failed_in_a_row=self._in_a_row[rows],
+            last_failed_s=self._last_failed_s[rows],
         )
 
     def outcomes(self, node_id: int) -> dict[str, int]:
         """Outcome counts of a node since it was first seen."""
-        return dict(self._outcomes.get(node_id, dict.fromkeys(OUTCOMES, 0)))
+        row = self._rows.get(node_id)
+        counts = [0] * len(OUTCOMES) if row is None else self._total[row].tolist()
+        return dict(zip(OUTCOMES, counts, strict=True))
 
     def envoys(self) -> dict[str, int]:
         """Live VMs per Envoy."""
@@ -95,8 +150,35 @@ class FleetObserver:
 
     def keep(self, node_ids: Sequence[int]) -> None:
         """Forget the nodes that left the roster."""
-        self._tpot.keep(node_ids)
-        self._first_byte.keep(node_ids)
-        wanted = set(node_ids)
-        for node_id in [known for known in self._outcomes if known not in wanted]:
-            del self._outcomes[node_id]
+        rows = self._rows_of(node_ids)
+        self._latencies.keep(rows)
+        self._recent.keep(rows)
+        self._total = self._total[rows]
+        self._in_a_row = self._in_a_row[rows]
+        self._last_failed_s = self._last_failed_s[rows]
+        self._rows = {node_id: row for row, node_id in enumerate(node_ids)}
+
+    def _rows_of(self, node_ids: Sequence[int]) -> NDArray[np.intp]:
+        """The nodes' rows; new ones for nodes that are new."""
+        known = self._rows
+        rows = [known.setdefault(node_id, len(known)) for node_id in node_ids]
+        if len(known) > len(self._in_a_row):
+            self._latencies.grow(len(known))
+            self._recent.grow(len(known))
+            self._total = grown(self._total, len(known))
+            self._in_a_row = grown(self._in_a_row, len(known))
+            self._last_failed_s = grown(self._last_failed_s, len(known))
+        return np.array(rows, dtype=np.intp)
+
+
+def _mean(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+
+
+def _tally(counts: NDArray[np.float64]) -> Tally:
+    return Tally(
+        started=counts[:, _STARTED],
+        good=counts[:, _GOOD].sum(axis=1),
+        failed=counts[:, _FAILED].sum(axis=1),
+        rate_limited=counts[:, _RATE_LIMITED],
+    )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +13,20 @@ from isocost.observe.batch import Batch
 #: its open requests went with it.
 VM_GONE_S = 3.0
 
-
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """What one VM holds open on one node: the count, and the sum of the starting times."""
-
-    count: int
-    start_s_sum: float
+#: What is open on a node: how many requests, and the sum of their starting times in whole
+#: milliseconds, so that adding and taking away for months stays exact.
+_Share = tuple[int, int]
+_NOTHING: _Share = (0, 0)
 
 
 class InFlight:
     """Exact sums: a VM's report replaces its previous one, a vanished VM takes its counts along."""
 
     def __init__(self) -> None:
-        self._vms: dict[tuple[str, int], dict[int, _Share]] = {}
+        self._vms: dict[tuple[str, int], Mapping[int, _Share]] = {}
         self._seen_s: dict[tuple[str, int], float] = {}
         self._sequence: dict[tuple[str, int], int] = {}
+        self._open: dict[int, _Share] = {}
 
     def apply(self, batch: Batch, now_s: float) -> bool:
         """Take a batch; False if it is older than one that was taken already."""
@@ -38,17 +35,25 @@ class InFlight:
             return False
         self._sequence[vm] = batch.sequence
         self._seen_s[vm] = now_s
-        self._vms[vm] = {
-            node.node_id: _Share(node.in_flight, node.in_flight * now_s - node.open_age_s_sum)
-            for node in batch.nodes
-            if node.in_flight
-        }
+        now_ms = int(now_s * 1e3)
+        self._replace(
+            vm,
+            {
+                node.node_id: (
+                    node.in_flight,
+                    node.in_flight * now_ms - int(node.open_age_s_sum * 1e3),
+                )
+                for node in batch.nodes
+                if node.in_flight
+            },
+        )
         return True
 
     def expire(self, now_s: float) -> None:
         """Drop the VMs that were silent longer than ``VM_GONE_S``."""
         gone = [vm for vm, seen_s in self._seen_s.items() if now_s - seen_s > VM_GONE_S]
         for vm in gone:
+            self._replace(vm, {})
             del self._vms[vm], self._seen_s[vm], self._sequence[vm]
 
     def envoys(self) -> dict[str, int]:
@@ -62,13 +67,20 @@ class InFlight:
         self, node_ids: Sequence[int], now_s: float
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Open requests [n] and the sum of their ages in seconds [n]."""
-        row = {node_id: index for index, node_id in enumerate(node_ids)}
-        count = np.zeros(len(node_ids), dtype=np.int64)
-        start_s_sum = np.zeros(len(node_ids), dtype=np.float64)
-        for shares in self._vms.values():
-            for node_id, share in shares.items():
-                index = row.get(node_id)
-                if index is not None:
-                    count[index] += share.count
-                    start_s_sum[index] += share.start_s_sum
-        return count, np.maximum(count * now_s - start_s_sum, 0.0)
+        shares = [self._open.get(node_id, _NOTHING) for node_id in node_ids]
+        count = np.array([share[0] for share in shares], dtype=np.int64)
+        start_ms_sum = np.array([share[1] for share in shares], dtype=np.int64)
+        return count, np.maximum(count * int(now_s * 1e3) - start_ms_sum, 0) / 1e3
+
+    def _replace(self, vm: tuple[str, int], shares: Mapping[int, _Share]) -> None:
+        """Put the VM's shares in place of its former ones."""
+        for node_id, (count, start_ms_sum) in self._vms.get(vm, {}).items():
+            left, starts = self._open[node_id]
+            if left == count:
+                del self._open[node_id]
+            else:
+                self._open[node_id] = (left - count, starts - start_ms_sum)
+        for node_id, (count, start_ms_sum) in shares.items():
+            held, starts = self._open.get(node_id, _NOTHING)
+            self._open[node_id] = (held + count, starts + start_ms_sum)
+        self._vms[vm] = shares

@@ -93,10 +93,14 @@ class Uplink:
             call = channel.stream_unary(
                 METHOD, request_serializer=telemetry_pb2.TelemetryReport.SerializeToString
             )()
-            await asyncio.wait_for(call.wait_for_connection(), PATIENCE_S)
+            # asyncio.timeout, not wait_for: Python 3.11's loses a cancellation that comes together
+            # with the result, and the agent would not stop.
+            async with asyncio.timeout(PATIENCE_S):
+                await call.wait_for_connection()
             while True:
                 report = await self._newest.take()
-                await asyncio.wait_for(call.write(report), PATIENCE_S)
+                async with asyncio.timeout(PATIENCE_S):
+                    await call.write(report)
                 if not self._connected:
                     log.info("reports to the control plane at %s", self._control_plane)
                 self._connected = True

@@ -32,9 +32,9 @@ def test_only_the_named_are_in_it() -> None:
 def test_body_is_encoded_once_for_a_version_and_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
     heads = []
 
-    def counted(**fields: str) -> DiscoveryResponse:
-        heads.append(fields)
-        return DiscoveryResponse(**fields)
+    def counted(version_info: str, type_url: str) -> DiscoveryResponse:
+        heads.append(version_info)
+        return DiscoveryResponse(version_info=version_info, type_url=type_url)
 
     monkeypatch.setattr(encode, "DiscoveryResponse", counted)
     encoder = ResponseEncoder()

@@ -100,8 +100,12 @@ async def test_after_an_outage_only_the_newest_report_is_sent(
         newest.put(numbered(1))
         assert await receiver.next() == 1
         await receiver.stop()
-        newest.put(numbered(2))
-        await until(lambda: "no control plane" in caplog.text)
+
+        def noticed() -> bool:
+            newest.put(numbered(2))
+            return "no control plane" in caplog.text
+
+        await until(noticed)
         for sequence in range(3, 30):
             newest.put(numbered(sequence))
         await receiver.start()

@@ -1,0 +1,59 @@
+"""Sums over a sliding window, one row per node, in buckets of a tenth of the window."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BUCKETS = 10
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class SlidingSums:
+    """Sums of several kinds of numbers per row; what is older than the window is forgotten.
+
+    Rows are given out by the owner, who calls ``grow`` before it uses new ones.
+    """
+
+    def __init__(self, window_s: float, kinds: int) -> None:
+        self._bucket_s = window_s / _BUCKETS
+        self._sums = np.zeros((0, _BUCKETS, kinds))
+        self._tick = 0
+
+    def add(self, rows: NDArray[np.intp], values: NDArray[np.float64], now_s: float) -> None:
+        """Add ``values`` [m, kinds] to ``rows`` [m]; a row may occur more than once."""
+        self._advance(now_s)
+        np.add.at(self._sums[:, self._tick % _BUCKETS], rows, values)
+
+    def totals(self, now_s: float) -> NDArray[np.float64]:
+        """The sums over the window, [rows, kinds]."""
+        self._advance(now_s)
+        result: NDArray[np.float64] = self._sums.sum(axis=1)
+        return result
+
+    def grow(self, rows: int) -> None:
+        """Have at least that many rows."""
+        self._sums = grown(self._sums, rows)
+
+    def keep(self, rows: NDArray[np.intp]) -> None:
+        """Keep the given rows only, in the given order."""
+        self._sums = self._sums[rows]
+
+    def _advance(self, now_s: float) -> None:
+        """Empty the buckets whose turn has come again."""
+        tick = int(now_s / self._bucket_s)
+        for passed in range(max(self._tick, tick - _BUCKETS) + 1, tick + 1):
+            self._sums[:, passed % _BUCKETS] = 0.0
+        self._tick = max(self._tick, tick)
+
+
+def grown(array: NDArray[Scalar], rows: int) -> NDArray[Scalar]:
+    """The array with at least that many rows, new ones zero; doubled, so that it is rarely done."""
+    have = array.shape[0]
+    if rows <= have:
+        return array
+    size = max(rows, 2 * have)
+    return np.concatenate((array, np.zeros((size - have, *array.shape[1:]), dtype=array.dtype)))

@@ -1,0 +1,43 @@
+"""The documentation names every configuration key and every command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from isocost.cli.main import COMMANDS
+from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
+
+ROOT = Path(__file__).parents[2]
+
+
+def keys(kind: type[BaseModel]) -> Iterator[str]:
+    """Every key of a configuration, nested ones included."""
+    for name, field in kind.model_fields.items():
+        yield name
+        for inner in (field.annotation, *getattr(field.annotation, "__args__", ())):
+            if isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield from keys(inner)
+
+
+@pytest.mark.parametrize("kind", [ControlPlaneConfig, AgentConfig, NodeListFile])
+def test_every_configuration_key_is_documented(kind: type[BaseModel]) -> None:
+    text = (ROOT / "docs" / "configuration.md").read_text()
+    sections = {"weight", "entropy", "filter", "envoy", "discovery", "models"}
+    missing = [key for key in keys(kind) if key not in sections and f"{key}`" not in text]
+    assert missing == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_help_page_with_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from isocost.cli.main import main
+
+    with pytest.raises(SystemExit) as caught:
+        main([*command.split(), "--help"])
+    assert caught.value.code == 0
+    assert f"isocost {command}" in capsys.readouterr().out.split("examples:")[1]
