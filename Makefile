@@ -31,6 +31,10 @@ $(VENV)/.installed: pyproject.toml
 filter: ## build the Envoy filter
 	@bash filter/build.sh
 
+.PHONY: filter-trap
+filter-trap: ## build the filter that fails on demand, for the tests
+	@bash filter/build.sh --test-trap
+
 .PHONY: demo
 demo: setup ## 8 fake GPU nodes, agents, control plane and Envoy: replay a real trace for 30 s
 	@$(BIN)/isocost demo $(ARGS)
@@ -43,7 +47,7 @@ test-rust:
 	cd filter && cargo test --workspace --locked --quiet
 
 .PHONY: test-python
-test-python: $(VENV)/.installed
+test-python: $(VENV)/.installed filter-trap
 	$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: check

@@ -2,21 +2,27 @@
 # Builds the filter to control_plane/isocost/data/isocost.wasm on any machine that a user has:
 # with this machine's own wasm32-wasip1 target, else with one added by rustup, else with Debian
 # 13's toolchain in a tree of its own (root on Debian or Ubuntu).
+# With --test-trap: builds build/isocost-trap.wasm instead, which fails when it is told to.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
+say() { echo "filter: $*"; }
+die() { echo "filter: error: $*" >&2; exit 3; }
+
+case "$*" in
+  "") readonly OUTPUT=../control_plane/isocost/data/isocost.wasm FEATURES= ;;
+  --test-trap) readonly OUTPUT=../build/isocost-trap.wasm FEATURES=test-trap ;;
+  *) die "usage: build.sh [--test-trap]" ;;
+esac
+readonly TRIGGER=x-isocost-test-trap     # in the file of a test build, and in no other
 readonly TARGET=wasm32-wasip1
-readonly OUTPUT=../control_plane/isocost/data/isocost.wasm
-readonly STAMP=target/isocost.wasm.stamp
+readonly STAMP=target/${OUTPUT##*/}.stamp
 readonly MAX_BYTES=130048                # 127 KiB
 readonly MIN_WASM_OPT=116                # older ones reject what Rust emits today
 readonly MIN_RUST=85                     # 1.85, as in Cargo.toml
 readonly CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/isocost
 readonly TREE=$CACHE/trixie
 readonly DEBIAN_PACKAGES=(cargo rustc libstd-rust-dev-wasm32 lld gcc libc6-dev binaryen)
-
-say() { echo "filter: $*"; }
-die() { echo "filter: error: $*" >&2; exit 3; }
 
 inputs_hash() {
   find build.sh Cargo.toml Cargo.lock core/Cargo.toml core/src shell/Cargo.toml shell/src \
@@ -43,7 +49,8 @@ build_here() {
     command -v wasm-ld >/dev/null || die "rustc has no rust-lld; install lld (it brings wasm-ld)"
     export CARGO_TARGET_WASM32_WASIP1_LINKER=wasm-ld
   fi
-  cargo build --locked --release --package isocost-filter --target "$TARGET" --target-dir target
+  cargo build --locked --release --package isocost-filter --features "$FEATURES" \
+    --target "$TARGET" --target-dir target
   built=target/$TARGET/release/isocost_filter.wasm
 }
 
@@ -146,7 +153,8 @@ build_in_tree() {
   printf '[source.crates-io]\nreplace-with = "vendored"\n[source.vendored]\ndirectory = "/isocost/vendor"\n' \
     >"$work/src/.cargo/config.toml"
   in_tree "$TREE" env CARGO_TARGET_WASM32_WASIP1_LINKER=wasm-ld sh -c "cd /isocost/src &&
-    cargo build --locked --offline --release --package isocost-filter --target $TARGET --target-dir ../target"
+    cargo build --locked --offline --release --package isocost-filter --features '$FEATURES' \
+      --target $TARGET --target-dir ../target"
   built=$work/target/$TARGET/release/isocost_filter.wasm
 }
 
@@ -176,6 +184,16 @@ shrink() {
   fi
 }
 
+# Each build has the trigger exactly if it is the test build: whatever went wrong before this, a
+# filter that fails on demand never becomes the product's file.
+require_right_build() {
+  local found=
+  ! grep -q "$TRIGGER" "$OUTPUT.partial" || found=test-trap
+  [[ $found == "$FEATURES" ]] && return
+  rm "$OUTPUT.partial"
+  die "features '$found' were built where '$FEATURES' belongs: not installed as $OUTPUT"
+}
+
 main() {
   local inputs built shrunk_by bytes way
   inputs=$(inputs_hash)
@@ -184,6 +202,9 @@ main() {
     return
   fi
   mkdir -p target "$(dirname "$OUTPUT")"
+  # Both builds leave their result in one place.
+  exec 8>target/build.lock
+  flock 8
   if has_target; then
     way="this machine's $TARGET target"; build_here
   elif add_target; then
@@ -192,6 +213,7 @@ main() {
     way="Debian 13's toolchain in $TREE"; build_in_tree
   fi
   shrink
+  require_right_build
   bytes=$(stat -c %s "$OUTPUT.partial")
   if [[ $bytes -gt $MAX_BYTES && $shrunk_by ]]; then
     rm "$OUTPUT.partial"

@@ -139,7 +139,9 @@ class EnvoySettings(_Settings):
     request_body_buffer_limit_bytes: int = Field(32 * 1024 * 1024, gt=0, le=2**31 - 1)
     max_concurrent_requests: int = Field(100_000, gt=0)
     retry_budget_percent: float = Field(20.0, ge=0, le=100)
-    retry_min_concurrency: int = Field(10, ge=0)
+    #: A node that dies sends back all it had at once: an engine is given up to 256 requests
+    #: (document A), and in a small fleet that is more than the budget's percentage.
+    retry_min_concurrency: int = Field(256, ge=0)
 
 
 class BootstrapSettings(_Settings):

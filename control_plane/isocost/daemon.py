@@ -8,16 +8,20 @@ import gc
 import logging
 import signal
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import grpc.aio
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from isocost import manual
 from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.discovery.registry import Registry
 from isocost.discovery.telemetry_service import TelemetryService
 from isocost.errors import StartError
+from isocost.manual import Manual, Note
 from isocost.metrics import ControlPlaneMetrics
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import Pipeline
@@ -26,8 +30,8 @@ from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
 from isocost.schedule import ticks
-from isocost.status import fleet_gauges, node_rows, push_status
-from isocost.weight.override import Override
+from isocost.status import fleet_gauges, node_rows, push_status, unseen_rows
+from isocost.weight.override import parse_override
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +46,15 @@ class ControlPlane:
         self._config = config
         self._started_s = time.monotonic()
         self._registry = Registry(config.discovery, self._started_s)
-        self._observer = FleetObserver(config.weight.latency_window_s)
+        self._observer = FleetObserver(config.weight.latency_window_s, config.states.window_s)
         self._cache = Cache()
         self._ads = AdsService(self._cache)
-        self._pipeline = Pipeline(config, self._registry, self._observer, self._cache)
+        self._state_dir = None if config.state_dir is None else Path(config.state_dir)
+        if self._state_dir is None:
+            log.info("no state_dir is configured: settings by hand end with this process")
+        kept = Manual() if self._state_dir is None else manual.load(self._state_dir)
+        self._changing = asyncio.Lock()
+        self._pipeline = Pipeline(config, self._registry, self._observer, self._cache, kept)
         self._metrics = ControlPlaneMetrics(
             lambda: fleet_gauges(self._pipeline, self._observer, self._ads)
         )
@@ -65,16 +74,42 @@ class ControlPlane:
             "push": push_status(self._ads),
         }
 
-    def nodes(self) -> list[dict[str, object]]:
-        return node_rows(self._pipeline, self._observer)
+    def nodes(self) -> dict[str, object]:
+        return {
+            "nodes": node_rows(self._pipeline, self._observer),
+            "unseen": unseen_rows(self._pipeline),
+        }
 
     def not_ready(self) -> str | None:
         """Why this control plane cannot steer yet; None when it can."""
         return None if self._pipeline.nodes else "no node is known yet"
 
-    def set_override(self, name: str, override: Override | None) -> None:
-        self._pipeline.set_override(name, override)
-        log.info("node %s: %s", name, override.text() if override else "computed numbers again")
+    async def override(self, name: str, data: dict[str, object] | None, note: Note) -> None:
+        """Set a node's weight or entropy, or let go of it (None)."""
+        self._pipeline.require_known(name)
+        override = None if data is None else parse_override(data)
+        await self._change(
+            lambda now: now.overridden(name, override, None if override is None else note)
+        )
+        log.info(
+            "node %s: %s; %s", name, override.text() if override else "computed numbers again", note
+        )
+
+    async def drain(self, name: str, wanted: bool, note: Note) -> None:
+        """Order a node to be drained, or end that."""
+        self._pipeline.require_known(name)
+        await self._change(lambda now: now.drained(name, note if wanted else None))
+        log.info("node %s: %s; %s", name, "drain" if wanted else "drain no longer", note)
+
+    async def _change(self, change: Callable[[Manual], Manual]) -> None:
+        """Keep what is new before it counts; in a thread, since a slow disk must not hold a table
+        up.
+        """
+        async with self._changing:
+            changed = change(self._pipeline.manual)
+            if self._state_dir is not None:
+                await asyncio.to_thread(manual.save, self._state_dir, changed)
+            self._pipeline.manual = changed
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until ``stop``; StartError names the address that could not be bound."""

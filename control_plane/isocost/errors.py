@@ -34,6 +34,10 @@ class StartError(IsocostError):
     """Something needed at start is missing or taken: a port, a binary, a file."""
 
 
+class StateError(IsocostError):
+    """What must survive a restart could not be written; what was kept before is still there."""
+
+
 class TelemetryError(IsocostError):
     """A telemetry source or an engine's metrics page could not be read."""
 

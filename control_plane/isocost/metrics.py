@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 
@@ -17,6 +17,8 @@ class FleetGauges:
     nodes: Mapping[str, Mapping[str, float]]
     states: Mapping[str, int]
     decisions: Mapping[str, int]
+    #: Changes of state so far, by (from, to, reason): states and reasons are fixed words.
+    transitions: Mapping[tuple[str, str, str], int]
     envoys: int
     subscribers: int
 
@@ -25,6 +27,7 @@ _NODE_GAUGES: Sequence[tuple[str, str]] = (
     ("weight", "Weight in [0,1]."),
     ("entropy", "Entropy; +Inf means never."),
     ("in_flight", "Open requests over all Envoys."),
+    ("share_factor", "Part of its share that the node's state and answers leave it, in [0,1]."),
 )
 
 
@@ -53,6 +56,14 @@ class _FleetCollector(Collector):
         for reason, count in fleet.decisions.items():
             reasons.add_metric([reason], count)
         yield reasons
+        transitions = CounterMetricFamily(
+            "isocost_node_transitions",
+            "Changes of node states.",
+            labels=["from", "to", "reason"],
+        )
+        for change, count in fleet.transitions.items():
+            transitions.add_metric(list(change), count)
+        yield transitions
         yield GaugeMetricFamily("isocost_envoys", "Envoys that report.", value=fleet.envoys)
         yield GaugeMetricFamily(
             "isocost_xds_subscribers", "Open ADS streams.", value=fleet.subscribers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from isocost.manual import json_of
 from isocost.metrics import FleetGauges
 from isocost.model import Signal
 from isocost.observe.fleet import FleetObserver
@@ -20,7 +21,8 @@ def node_rows(pipeline: Pipeline, observer: FleetObserver) -> list[dict[str, obj
     rows: list[dict[str, object]] = []
     for index, node in enumerate(pipeline.nodes):
         sample = pipeline.samples[index]
-        override = pipeline.overrides.get(node.name)
+        state = decision.state
+        age_s = pipeline.tick_s - float(state.since_s[index])
         entropy = float(decision.entropy[index])
         rows.append(
             {
@@ -32,8 +34,12 @@ def node_rows(pipeline: Pipeline, observer: FleetObserver) -> list[dict[str, obj
                 "gpu_kind": node.gpu_kind,
                 "gpu_count": node.gpu_count,
                 "models": [model.name for model in node.models],
-                "state": decision.standings[index].state.name.lower(),
-                "reason": decision.standings[index].reason,
+                "state": state.standings[index].state.name.lower(),
+                "reason": state.standings[index].reason.value,
+                "state_age_s": age_s,
+                "since_unix_s": pipeline.tick_unix_s - age_s,
+                "share_factor": float(state.factor[index]),
+                "failure_ratio": float(state.evidence.failure_ratio[index]),
                 "weight": float(decision.weight[index]),
                 "entropy": entropy if math.isfinite(entropy) else "inf",
                 "in_flight": int(observed.in_flight[index]),
@@ -45,10 +51,20 @@ def node_rows(pipeline: Pipeline, observer: FleetObserver) -> list[dict[str, obj
                 "health": float(decision.health[index]),
                 "sample_age_s": pipeline.ages_s[index] if sample else None,
                 "outcomes": observer.outcomes(node.id),
-                "override": _override(override.weight, override.entropy) if override else None,
+                **json_of(pipeline.manual.of(node.name)),
             }
         )
     return rows
+
+
+def unseen_rows(pipeline: Pipeline) -> list[dict[str, object]]:
+    """What is set by hand for nodes that are not there now."""
+    known = {node.name for node in pipeline.nodes}
+    return [
+        {"name": name, **json_of(by_hand)}
+        for name, by_hand in sorted(pipeline.manual.nodes.items())
+        if name not in known
+    ]
 
 
 def push_status(ads: AdsService) -> dict[str, object]:
@@ -88,11 +104,13 @@ def fleet_gauges(pipeline: Pipeline, observer: FleetObserver, ads: AdsService) -
                 "weight": float(decision.weight[index]),
                 "entropy": float(decision.entropy[index]),
                 "in_flight": int(observed.in_flight[index]),
+                "share_factor": float(decision.state.factor[index]),
             }
     return FleetGauges(
         nodes=nodes,
         states=pipeline.states(),
         decisions=vars(observer.decisions),
+        transitions=pipeline.transitions,
         envoys=len(observer.envoys()),
         subscribers=len(ads.clients()),
     )
@@ -104,9 +122,3 @@ def _known(signal: Signal) -> float | None:
 
 def _cell(column: Column, index: int) -> float | None:
     return float(column.value[index]) if column.known[index] else None
-
-
-def _override(weight: float | None, entropy: float | None) -> dict[str, object]:
-    if weight is not None:
-        return {"weight": weight}
-    return {"entropy": entropy if entropy is not None and math.isfinite(entropy) else "inf"}

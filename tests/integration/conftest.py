@@ -14,6 +14,7 @@ from tests.integration.harness.backend import Answer, Backend, ok
 from tests.integration.harness.envoy import Envoy
 from tests.integration.harness.fleet import Fleet
 from tests.integration.harness.process import Process, isocost_command
+from tests.integration.harness.stand_in_fleet import StandInFleet
 
 StartEnvoy = Callable[..., Envoy]
 StartBackend = Callable[..., Awaitable[Backend]]
@@ -90,3 +91,14 @@ def fleet(
 ) -> Fleet:
     """A whole installation, nothing of it started yet."""
     return Fleet(start_isocost, start_envoy, client, tmp_path)
+
+
+@pytest.fixture
+def stand_in_fleet(
+    start_isocost: StartIsocost,
+    start_envoy: StartEnvoy,
+    client: aiohttp.ClientSession,
+    tmp_path: Path,
+) -> StandInFleet:
+    """Control plane and Envoy, nothing of it started yet; the engines are the test's backends."""
+    return StandInFleet(start_isocost, start_envoy, client, tmp_path)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import json
+import os
+import socket
 import urllib.error
 import urllib.request
 from typing import Any
+from urllib.parse import quote
 
 from isocost.errors import RejectedError, StartError
 
@@ -21,6 +25,26 @@ def add_http_argument(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_HTTP,
         help=f"the control plane's HTTP address (default {DEFAULT_HTTP})",
     )
+
+
+def add_why_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--why", metavar="TEXT", default="", help="the reason, shown by `isocost nodes`"
+    )
+
+
+def note(why: str) -> dict[str, str]:
+    """Who gives an order, and why."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        # A user id without a name, as in many containers.
+        user = f"uid-{os.getuid()}"
+    return {"who": f"{user}@{socket.gethostname()}", "why": why}
+
+
+def node_path(node: str, what: str) -> str:
+    return f"/v1/nodes/{quote(node, safe='')}/{what}"
 
 
 def call(http: str, method: str, path: str, body: object = None) -> Any:

@@ -10,6 +10,7 @@ EXAMPLES = """  isocost fake-node
   isocost fake-node --stream-chunks token
   curl -d '{"free_vram_fraction": 0.1}' http://127.0.0.1:18101/fake/telemetry
   curl -d '{"status": 503, "requests": 5}' http://127.0.0.1:18101/fake/behaviour
+  curl -d '{"hang": true}' http://127.0.0.1:18101/fake/behaviour
 """
 
 

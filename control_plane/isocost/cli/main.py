@@ -19,6 +19,8 @@ COMMANDS = {
     "agent": "isocost.cli.agent",
     "fake-node": "isocost.cli.fake_node",
     "nodes": "isocost.cli.nodes",
+    "drain": "isocost.cli.drain",
+    "undrain": "isocost.cli.undrain",
     "weight": "isocost.cli.weight",
     "config check": "isocost.cli.config_check",
     "config bootstrap": "isocost.cli.config_bootstrap",

@@ -1,31 +1,21 @@
-"""`isocost nodes`: every node with its state, numbers and load."""
+"""`isocost nodes`: every node with its state, numbers, load and what was set by hand."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from isocost.cli.admin_client import add_http_argument, call
 
-SUMMARY = "list the nodes with state, weight, entropy and load"
+SUMMARY = "list the nodes with state, weight, entropy, load and settings by hand"
 EXAMPLES = """  isocost nodes
   isocost nodes --json | jq '.nodes[] | select(.state != "serving")'
 """
 
-_COLUMNS = (
-    ("name", "NODE"),
-    ("rack", "RACK"),
-    ("address", "ADDRESS"),
-    ("state", "STATE"),
-    ("reason", "REASON"),
-    ("weight", "WEIGHT"),
-    ("entropy", "ENTROPY"),
-    ("in_flight", "OPEN"),
-    ("waiting", "WAITING"),
-    ("free_vram_share", "FREE"),
-    ("latency_ms", "LATENCY_MS"),
-    ("override", "OVERRIDE"),
-)
+Row = Mapping[str, Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,19 +28,66 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(answer, indent=2))
         return 0
-    rows = [[title for _, title in _COLUMNS]]
-    rows += [[_text(node[key]) for key, _ in _COLUMNS] for node in answer["nodes"]]
+    now_unix_s = time.time()
+    rows = [[title for title, _ in _COLUMNS]]
+    rows += [[read(node, now_unix_s) for _, read in _COLUMNS] for node in answer["nodes"]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
+    for node in answer["unseen"]:
+        print(f"not there, but set by hand: {node['name']}: {_by_hand(node, now_unix_s)}")
     return 0
 
 
-def _text(value: object) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, dict):
-        return " ".join(f"{key}={item}" for key, item in value.items())
-    return str(value)
+def _field(key: str) -> Callable[[Row, float], str]:
+    def read(node: Row, _: float) -> str:
+        value = node[key]
+        if value is None:
+            return "-"
+        return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+    return read
+
+
+def _since(node: Row, _: float) -> str:
+    return _duration(node["state_age_s"])
+
+
+def _by_hand(node: Row, now_unix_s: float) -> str:
+    """What was set by hand: by whom, how long ago and why."""
+    drain, override = node["drain"], node["override"]
+    parts = []
+    if drain is not None:
+        parts.append(("drain", drain))
+    if override is not None:
+        key = "weight" if "weight" in override else "entropy"
+        parts.append((f"{key} {override[key]}", override))
+    return "; ".join(
+        f"{what} ({item['who']}, {_duration(now_unix_s - item['at_unix_s'])} ago"
+        + (f": {item['why']})" if item["why"] else ")")
+        for what, item in parts
+    )
+
+
+def _duration(seconds: float) -> str:
+    whole = max(int(seconds), 0)
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole // 3600} h"
+
+
+_COLUMNS: tuple[tuple[str, Callable[[Row, float], str]], ...] = (
+    ("NODE", _field("name")),
+    ("RACK", _field("rack")),
+    ("ADDRESS", _field("address")),
+    ("STATE", _field("state")),
+    ("REASON", _field("reason")),
+    ("SINCE", _since),
+    ("WEIGHT", _field("weight")),
+    ("ENTROPY", _field("entropy")),
+    ("OPEN", _field("in_flight")),
+    ("WAITING", _field("waiting")),
+    ("FREE", _field("free_vram_share")),
+    ("LATENCY_MS", _field("latency_ms")),
+    ("BY HAND", _by_hand),
+)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from isocost.fake.requests import MAX_DELAY_S
-from isocost.fake.strict import Json, integer, known_keys, number
+from isocost.fake.strict import Json, boolean, integer, known_keys, number
 
-_KEYS = ("first_token_delay_s", "status", "requests")
+_KEYS = ("first_token_delay_s", "status", "requests", "hang")
 _FOREVER = 2**63
 
 
@@ -25,6 +25,8 @@ class BehaviourControl:
     def __init__(self) -> None:
         self._behaviour = Behaviour()
         self._left = 0
+        #: The engine stands still: requests are taken and get no token, pages answer as before.
+        self.hang = False
 
     def order(self, data: Json) -> None:
         """Replace the order; an empty one is proper behaviour."""
@@ -33,6 +35,7 @@ class BehaviourControl:
             number(data, "first_token_delay_s", 0, MAX_DELAY_S, 0.0),
             integer(data, "status", 400, 599, 0),
         )
+        self.hang = boolean(data, "hang")
         self._left = integer(data, "requests", 1, _FOREVER, _FOREVER)
         self._behaviour = behaviour
 

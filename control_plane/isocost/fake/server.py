@@ -145,6 +145,7 @@ class FakeNode:
 
     async def _order_behaviour(self, request: web.Request) -> web.Response:
         self._behaviour.order(parse_object(await request.read()))
+        self._driver.hang(self._behaviour.hang)
         return _json(b"{}")
 
 

@@ -27,7 +27,10 @@ class Column:
 
     @property
     def known(self) -> NDArray[np.bool_]:
-        return np.isin(self.state, (SignalState.MEASURED, SignalState.STALE))
+        known: NDArray[np.bool_] = (self.state == SignalState.MEASURED) | (
+            self.state == SignalState.STALE
+        )
+        return known
 
     def filled(self, default: float) -> Floats:
         """Values with the unknown replaced by the fleet's median, the stale decayed toward it.

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from isocost.model import (
-    ABSENT,
-    UNSUPPORTED,
-    GpuSample,
-    Node,
-    NodeSample,
-    Signal,
-    SignalState,
-    measured,
-)
-from isocost.score.columns import Column, column, combine, derived
+import numpy as np
+
+from isocost.model import ABSENT, GpuSample, Node, NodeSample, Signal, SignalState
+from isocost.score.columns import Column, Floats, column, combine, derived
 
 #: Agents report every 200 ms; five missed reports are more than jitter.
 FRESH_S = 1.0
@@ -45,22 +38,17 @@ def fleet_telemetry(
     signal in it stale.
     """
 
+    ages = np.array(ages_s, dtype=np.float64)
+
     def rows(read: Callable[[NodeSample], Signal]) -> Column:
-        return column(
-            [
-                ABSENT if sample is None else _aged(read(sample), age_s)
-                for sample, age_s in zip(samples, ages_s, strict=True)
-            ]
-        )
+        signals = [ABSENT if sample is None else read(sample) for sample in samples]
+        return _aged(column(signals), ages)
 
     def gpus(read: Callable[[GpuSample], Signal], how: str) -> Column:
         return rows(lambda sample: _over_gpus(sample, read, how))
 
-    kv_bytes = [
-        max((model.kv_bytes_per_token for model in node.models), default=0) for node in nodes
-    ]
     pool = rows(lambda sample: sample.engine.kv_pool_tokens)
-    kv_size = column([measured(size) if size else UNSUPPORTED for size in kv_bytes])
+    kv_size = _kv_bytes_per_token(nodes)
     return FleetTelemetry(
         vram_total_bytes=gpus(lambda gpu: gpu.vram_total_bytes, "sum"),
         vram_free_bytes=gpus(lambda gpu: gpu.vram_free_bytes, "sum"),
@@ -80,7 +68,19 @@ def _over_gpus(sample: NodeSample, read: Callable[[GpuSample], Signal], how: str
     return combine((read(gpu) for gpu in sample.gpus), how) if sample.gpus else ABSENT
 
 
-def _aged(signal: Signal, age_s: float) -> Signal:
-    if not signal.known or age_s <= FRESH_S:
-        return signal
-    return replace(signal, state=SignalState.STALE, age_s=signal.age_s + age_s)
+def _kv_bytes_per_token(nodes: Sequence[Node]) -> Column:
+    size = np.array(
+        [max((model.kv_bytes_per_token for model in node.models), default=0) for node in nodes],
+        dtype=np.float64,
+    )
+    state = np.where(size > 0, SignalState.MEASURED, SignalState.UNSUPPORTED).astype(np.int8)
+    return Column(size, state, np.zeros_like(size))
+
+
+def _aged(source: Column, ages_s: Floats) -> Column:
+    """What is known of an old sample is stale, and that much older."""
+    old = source.known & (ages_s > FRESH_S)
+    if not old.any():
+        return source
+    state = np.where(old, SignalState.STALE, source.state).astype(np.int8)
+    return Column(source.value, state, np.where(old, source.age_s + ages_s, source.age_s))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isocost.score.columns import Floats
 
@@ -17,21 +16,23 @@ def relative_weight(
     pcie_utilisation: Floats,
     latency_ms: Floats,
     health: Floats,
-    eligible: NDArray[np.bool_],
+    state_factor: Floats,
     latency_factor_per_ms: float,
 ) -> Floats:
     """W = free share * (1 - PCIe) * exp(-factor * latency) * health, relative to the best, [n].
 
-    Computed in logs, so that the ratios are exactly the formula's however long the latencies are
-    (document B's product underflows at 15 s). The best eligible node has weight 1 unless all are
-    0; a node has 0 only if it is not eligible or a factor is 0.
+    ``state_factor`` in [0,1] is the part of its share that a node's state leaves it. Computed in
+    logs, so that the ratios are exactly the formula's however long the latencies are (document
+    B's product underflows at 15 s). The best node has weight 1 unless all are 0; a node has 0 only
+    if a factor is 0.
     """
     product = (
         np.clip(free_share, 0.0, 1.0)
         * np.clip(1.0 - pcie_utilisation, 0.0, 1.0)
         * np.clip(health, 0.0, 1.0)
+        * np.clip(state_factor, 0.0, 1.0)
     )
-    possible = eligible & (product > 0.0)
+    possible = product > 0.0
     if not possible.any():
         return np.zeros_like(product)
     logs = np.full_like(product, -np.inf)

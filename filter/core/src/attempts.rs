@@ -18,8 +18,9 @@ pub struct Attempts<'a> {
 /// Judges a request by the roster it was picked from.
 ///
 /// Envoy walks the list in order, so with attempt count k the first k-1 listed nodes failed,
-/// provided that the k-th is the observed one. If it is not (the list was used up, or a listed
-/// host was not in the cluster and skipped), nobody knows which nodes the attempts went to.
+/// provided that the k-th is the observed one. With more attempts than nodes on the list all of
+/// them failed; what came after them was Envoy's own choice. In any other case (a listed host was
+/// not in the cluster and skipped) nobody knows which nodes the attempts went to.
 ///
 /// `listed` is None for a request that was left to Envoy's fallback policy; `attempt_count` is
 /// `upstream.request_attempt_count` (1 = first attempt, 0 = not known), `observed` is
@@ -30,15 +31,14 @@ pub fn judge<'a>(
     attempt_count: u64,
     observed: &[u8],
 ) -> Attempts<'a> {
-    let before = attempt_count.saturating_sub(1);
+    let before = usize::try_from(attempt_count.saturating_sub(1)).unwrap_or(usize::MAX);
     let slots = listed.map_or(&[][..], Pick::slots);
-    let split = usize::try_from(before).ok().and_then(|before| slots.split_at_checked(before));
-    if let Some((failed, [answered, ..])) = split {
-        let node = roster.node(*answered).filter(|node| node.address.as_bytes() == observed);
-        if let Some(node) = node {
-            return Attempts { failed, unknown: 0, used: Some(node.id) };
-        }
+    let (failed, rest) = slots.split_at_checked(before).unwrap_or((slots, &[]));
+    let answered = rest.first().and_then(|&slot| roster.node(slot));
+    if let Some(node) = answered.filter(|node| node.address.as_bytes() == observed) {
+        return Attempts { failed, unknown: 0, used: Some(node.id) };
     }
-    let unknown = u32::try_from(before).unwrap_or(u32::MAX);
-    Attempts { failed: &[], unknown, used: roster.id_at(observed) }
+    let failed = if rest.is_empty() { failed } else { &[] };
+    let unknown = u32::try_from(before - failed.len()).unwrap_or(u32::MAX);
+    Attempts { failed, unknown, used: roster.id_at(observed) }
 }

@@ -9,6 +9,10 @@ use crate::shared;
 use crate::stream::Link;
 use crate::vm::Vm;
 
+/// A control plane that was silent this long (fifteen tables) reads no reports either. Envoy would
+/// keep them for it without bound, so they wait here, where they have one.
+const SILENT_MS: u64 = 3_000;
+
 /// Who this Envoy is and where its control plane is; fixed by the configuration.
 pub struct Identity {
     pub node_id: Vec<u8>,
@@ -24,6 +28,8 @@ pub struct Feed {
     homeless: bool,
     /// The control plane has answered on the present ADS stream.
     answered: bool,
+    /// When it spoke last.
+    heard_ms: u64,
     observations: Link,
     roster: Subscription,
     table: Subscription,
@@ -44,6 +50,7 @@ impl Feed {
             ),
             homeless: false,
             answered: false,
+            heard_ms: 0,
             observations: Link::new("isocost.v1.Observations", "Report"),
             roster: Subscription::new(ROSTER_TYPE),
             table: Subscription::new(TABLE_TYPE),
@@ -54,6 +61,8 @@ impl Feed {
     }
 
     pub fn tick(&mut self, identity: &Identity, now_ms: u64, vm: &mut Vm) {
+        #[cfg(feature = "test-trap")]
+        crate::test_trap::on_feed_tick();
         match self.ads.open(&identity.service, now_ms, &mut vm.rng) {
             Some(Ok(stream)) => {
                 vm.metrics.streams_opened.increment();
@@ -70,7 +79,7 @@ impl Feed {
         }
         // Nothing is sent before the control plane has shown that it is there: what is written to
         // a stream that then fails is lost.
-        if self.answered {
+        if self.answered && now_ms.saturating_sub(self.heard_ms) <= SILENT_MS {
             let _ = self.observations.open(&identity.service, now_ms, &mut vm.rng);
             self.report();
         }
@@ -104,6 +113,7 @@ impl Feed {
     pub fn on_message(&mut self, token: u32, size: usize, vm: &mut Vm) {
         let Some(stream) = self.ads.stream().filter(|stream| stream.is(token)) else { return };
         let Ok(bytes) = host::buffer(Buffer::GrpcMessage, size) else { return };
+        self.heard_ms = host::monotonic_ms();
         if !self.answered {
             self.answered = true;
             vm.metrics.feed_connected.record(1);

@@ -195,6 +195,8 @@ impl HttpContext for Request {
             vm.serve();
             self.route(vm);
         });
+        #[cfg(feature = "test-trap")]
+        crate::test_trap::on_request();
         Action::Continue
     }
 

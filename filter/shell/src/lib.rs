@@ -13,6 +13,8 @@ mod response;
 mod root;
 mod shared;
 mod stream;
+#[cfg(feature = "test-trap")]
+mod test_trap;
 mod view;
 mod vm;
 

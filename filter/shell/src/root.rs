@@ -73,7 +73,7 @@ impl Root {
     fn follow_lease(&mut self, now_ms: u64) -> bool {
         let Some(me) = vm::with(|vm| vm.candidate()) else { return false };
         let (lease, cas) = shared::lease();
-        let mine = Lease { holder: me.incarnation, heartbeat_ms: now_ms };
+        let mine = Lease { holder: me.incarnation, heartbeat_ms: now_ms, serves: me.has_served };
         match decide(lease, &me, now_ms) {
             Decision::Hold if shared::write_lease(mine, cas) => {
                 self.feed.get_or_insert_with(Feed::new);

@@ -5,8 +5,9 @@ use crate::host::{Result, Stream};
 
 /// The first retry comes at once: most losses are a restarted control plane.
 const FIRST_DELAY_MS: u64 = 200;
-/// A control plane that was away must be found again well before tables become too old.
-const MAX_DELAY_MS: u64 = 1_000;
+/// A control plane that was away must be found again at once: within a second of its return the
+/// tables are fresh, and the agents' first reports take their part of that.
+const MAX_DELAY_MS: u64 = 400;
 /// A stream that lived this long was a working one: its loss starts the delays anew.
 const WORKING_MS: u64 = 5_000;
 

@@ -8,6 +8,7 @@ from typing import Self
 import grpc.aio
 
 from isocost.config import EnvoySettings, FilterSettings
+from isocost.push import observation_service
 from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
@@ -17,22 +18,27 @@ from isocost.push.resources.extension_config import extension_config
 from isocost.push.resources.routes import routes
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROUTES
+from tests.integration.harness.observations import Observations
 from tests.integration.harness.ports import free_port
 
 
 class AdsServer:
-    """``cache`` may be published to directly, for rosters and tables."""
+    """``cache`` may be published to directly, for rosters and tables; ``observations`` has what
+    the filter reported.
+    """
 
     def __init__(self, port: int | None = None) -> None:
         self.port = port or free_port()
         self.cache = Cache()
         self.service = AdsService(self.cache)
+        self.observations = Observations()
         self._encoder = EndpointEncoder()
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> Self:
         self._server = grpc.aio.server(options=server_options())
         self.service.add_to(self._server)
+        observation_service.add_to(self._server, self.observations.apply)
         self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self._server.start()
         return self

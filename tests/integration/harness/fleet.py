@@ -54,6 +54,8 @@ class Fleet:
         self.grpc_port = free_port()
         self.http_port = free_port()
         self.nodes: list[FakeNode] = []
+        #: The fake nodes' processes by name.
+        self.processes: dict[str, Process] = {}
         self.envoy: Envoy
 
     @property
@@ -68,9 +70,10 @@ class Fleet:
             self.nodes.append(FakeNode(f"node-{index + 1}", rack, host, free_port()))
 
     def start_node(self, node: FakeNode, *flags: str) -> Process:
-        return self._start_isocost(
+        self.processes[node.name] = self._start_isocost(
             "fake-node", "--name", node.name, "--listen", f"127.0.0.1:{node.port}", *flags
         )
+        return self.processes[node.name]
 
     def start_agent(self) -> Process:
         config = {

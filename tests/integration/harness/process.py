@@ -63,6 +63,6 @@ def isocost_command(*arguments: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    sources = str(Path(isocost.__file__).parents[1])
-    path = os.pathsep.join(filter(None, (sources, os.environ.get("PYTHONPATH"))))
+    sources, tests = Path(isocost.__file__).parents[1], Path(__file__).parents[3]
+    path = os.pathsep.join(map(str, filter(None, (sources, tests, os.environ.get("PYTHONPATH")))))
     return {**os.environ, "PYTHONPATH": path}

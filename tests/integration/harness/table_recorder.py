@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import grpc.aio
 from envoy_data_plane.envoy.config.core.v3 import Node
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, DiscoveryResponse
 
+from isocost.model import NodeState
 from isocost.push.ads import METHOD, SERVICE
 from isocost.push.fleet import RESOURCE
 from isocost.push.type_urls import ROSTER, TABLE
@@ -20,11 +22,12 @@ from isocost.v1.table_pb2 import Table
 
 @dataclass(frozen=True)
 class Recorded:
-    """One table: wall time of its arrival, weight share and entropy by node name."""
+    """One table: wall time of its arrival; weight share, entropy and state by node name."""
 
     arrived_unix_s: float
     share: dict[str, float]
     entropy: dict[str, float]
+    state: dict[str, NodeState]
 
 
 class TableRecorder:
@@ -46,6 +49,16 @@ class TableRecorder:
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
+
+    def first_where(
+        self, condition: Callable[[Recorded], bool], since_unix_s: float
+    ) -> tuple[int, Recorded] | None:
+        """Version and content of the first table that arrived since then and is so."""
+        for version in sorted(self.tables):
+            table = self.tables[version]
+            if table.arrived_unix_s >= since_unix_s and condition(table):
+                return version, table
+        return None
 
     async def _run(self) -> None:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{self._port}") as channel:
@@ -71,6 +84,7 @@ class TableRecorder:
             time.time(),
             dict(zip(self._names, share, strict=True)),
             dict(zip(self._names, table.entropy, strict=True)),
+            dict(zip(self._names, map(NodeState, table.state), strict=True)),
         )
 
 

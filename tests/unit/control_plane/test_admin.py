@@ -9,10 +9,11 @@ import pytest
 from aiohttp import ClientSession, web
 from prometheus_client import CollectorRegistry
 
+from isocost import admin
 from isocost.admin import application
-from isocost.errors import RejectedError
+from isocost.errors import RejectedError, StateError
+from isocost.manual import Note
 from isocost.metrics import ControlPlaneMetrics, FleetGauges
-from isocost.weight.override import Override
 
 
 class FakeSubject:
@@ -20,11 +21,13 @@ class FakeSubject:
 
     def __init__(self) -> None:
         self.reason: str | None = "no node is known yet"
-        self.told: list[tuple[str, Override | None]] = []
+        self.told: list[tuple[str, str, object]] = []
+        self.notes: list[Note] = []
         gauges = FleetGauges(
-            nodes={"a": {"weight": 1.0, "entropy": math.inf, "in_flight": 3}},
+            nodes={"a": {"weight": 1.0, "entropy": math.inf, "in_flight": 3, "share_factor": 0.5}},
             states={"serving": 1, "lost": 0},
             decisions={"picked": 7},
+            transitions={("serving", "ejected", "failures"): 2},
             envoys=2,
             subscribers=4,
         )
@@ -37,16 +40,25 @@ class FakeSubject:
     def status(self) -> dict[str, object]:
         return {"nodes": {"serving": 1}}
 
-    def nodes(self) -> list[dict[str, object]]:
-        return [{"name": "a", "entropy": "inf"}]
+    def nodes(self) -> dict[str, object]:
+        return {"nodes": [{"name": "a", "entropy": "inf"}], "unseen": []}
 
     def not_ready(self) -> str | None:
         return self.reason
 
-    def set_override(self, name: str, override: Override | None) -> None:
+    async def override(self, name: str, data: dict[str, object] | None, note: Note) -> None:
+        self._take(name, "override", data, note)
+
+    async def drain(self, name: str, wanted: bool, note: Note) -> None:
+        self._take(name, "drain", wanted, note)
+
+    def _take(self, name: str, what: str, value: object, note: Note) -> None:
+        if name == "full":
+            raise StateError("no space left")
         if name != "a":
             raise RejectedError(f"there is no node {name!r}")
-        self.told.append((name, override))
+        self.told.append((name, what, value))
+        self.notes.append(note)
 
 
 @pytest.fixture
@@ -91,34 +103,94 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert 'isocost_nodes{state="lost"} 0.0' in lines
     assert 'isocost_decisions{reason="picked"} 7.0' in lines
     assert "isocost_envoys 2.0" in lines
+    assert 'isocost_node_share_factor{node="a"} 0.5' in lines
+    labels = 'from="serving",reason="failures",to="ejected"'
+    assert any(
+        line.startswith("isocost_node_transitions_total{")
+        and sorted(line[31:].partition("}")[0].split(",")) == labels.split(",")
+        and line.endswith(" 2.0")
+        for line in lines
+    )
 
 
-async def test_an_override_reaches_the_control_plane(
+async def test_orders_reach_the_control_plane_with_who_and_why(
     url: str, session: ClientSession, subject: FakeSubject
 ) -> None:
-    async with session.put(f"{url}/v1/nodes/a/override", json={"entropy": "inf"}) as response:
-        assert response.status == 200
-    async with session.delete(f"{url}/v1/nodes/a/override") as response:
-        assert response.status == 200
-    assert subject.told == [("a", Override(entropy=math.inf)), ("a", None)]
+    note = {"who": "ana@ops", "why": "fan"}
+    for method, page, body in (
+        ("PUT", "override", {"entropy": "inf", **note}),
+        ("DELETE", "override", note),
+        ("PUT", "drain", note),
+        ("DELETE", "drain", None),
+    ):
+        async with session.request(method, f"{url}/v1/nodes/a/{page}", json=body) as response:
+            assert response.status == 200, await response.text()
+    assert subject.told == [
+        ("a", "override", {"entropy": "inf"}),
+        ("a", "override", None),
+        ("a", "drain", True),
+        ("a", "drain", False),
+    ]
+    assert [(given.who, given.why) for given in subject.notes] == [
+        *[("ana@ops", "fan")] * 3,
+        ("unknown", ""),
+    ]
+    assert all(given.at_unix_s > 1.7e9 for given in subject.notes)
 
 
 @pytest.mark.parametrize(
     ("path", "body", "words"),
     [
-        ("/v1/nodes/a/override", b'{"weight": 2}', "weight: 2 is not allowed"),
         ("/v1/nodes/a/override", b"{", "not JSON"),
         ("/v1/nodes/a/override", b"\xff\xfe", "not JSON"),
+        ("/v1/nodes/a/override", b"[" * 60_000, "not JSON"),
+        ("/v1/nodes/a/override", b"[]", "must be a JSON object"),
+        ("/v1/nodes/a/override", b'{"weight": 1, "why": 7}', "why: '7' is not allowed"),
         ("/v1/nodes/b/override", b'{"weight": 1}', "no node 'b'"),
+        ("/v1/nodes/a/drain", b'{"wait": true}', "unknown field 'wait'"),
+        ("/v1/nodes/b/drain", b"", "no node 'b'"),
     ],
 )
-async def test_a_bad_override_is_refused_in_words(
+async def test_a_bad_order_is_refused_in_words(
     url: str, session: ClientSession, subject: FakeSubject, path: str, body: bytes, words: str
 ) -> None:
     async with session.put(url + path, data=body) as response:
         assert response.status == 400
         assert words in (await response.json())["error"]["message"]
     assert subject.told == []
+
+
+async def test_an_order_that_could_not_be_kept_is_no_success(
+    url: str, session: ClientSession
+) -> None:
+    async with session.put(f"{url}/v1/nodes/full/drain", json={}) as response:
+        assert response.status == 500
+        assert (await response.json())["error"]["message"] == "no space left"
+
+
+@pytest.mark.parametrize("remote", ["192.0.2.7", "2001:db8::7", "fe80::1%eth0", None])
+async def test_orders_from_other_machines_are_refused_and_pages_are_not(
+    url: str,
+    session: ClientSession,
+    subject: FakeSubject,
+    monkeypatch: pytest.MonkeyPatch,
+    remote: str | None,
+) -> None:
+    monkeypatch.setattr(web.Request, "remote", property(lambda _: remote))
+    for method in ("PUT", "DELETE"):
+        for page in ("override", "drain"):
+            async with session.request(method, f"{url}/v1/nodes/a/{page}") as response:
+                assert response.status == 403
+                words = (await response.json())["error"]["message"]
+                assert "from the control plane's machine only" in words
+    assert subject.told == []
+    async with session.get(f"{url}/v1/nodes") as response:
+        assert response.status == 200
+
+
+@pytest.mark.parametrize("remote", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
+def test_this_machine_has_many_addresses(remote: str) -> None:
+    assert admin._from_here(remote)
 
 
 async def test_an_unknown_page_is_a_json_404(url: str, session: ClientSession) -> None:

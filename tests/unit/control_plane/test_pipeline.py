@@ -1,5 +1,7 @@
 """A tick publishes what belongs together, and never less than was known."""
 
+import logging
+
 import pytest
 from google.protobuf.any_pb2 import Any
 
@@ -7,7 +9,9 @@ from isocost.config import ControlPlaneConfig, DiscoverySettings
 from isocost.discovery.registry import Registry
 from isocost.discovery.report import AgentReport
 from isocost.errors import RejectedError
-from isocost.model import NodeSample
+from isocost.manual import Manual, Note
+from isocost.model import NodeSample, NodeState
+from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import ENDPOINT_WEIGHTS_S, Pipeline
 from isocost.push.cache import Cache
@@ -20,17 +24,24 @@ from tests.unit.fleet_builder import node, sample
 
 UNIX_MS = 1_790_000_000_000
 SETTLE_S = 5.0
+#: The first roster is out by then if its nodes came at 0.
+READY_S = 0.4
 
 
 class Bench:
     """A pipeline with everything around it, on a clock of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, manual: Manual | None = None) -> None:
         settings = DiscoverySettings(settle_ms=int(SETTLE_S * 1e3))
         self.registry = Registry(settings, 0.0)
         self.cache = Cache()
+        self.observer = FleetObserver(10.0, 5.0)
         self.pipeline = Pipeline(
-            ControlPlaneConfig(discovery=settings), self.registry, FleetObserver(10.0), self.cache
+            ControlPlaneConfig(discovery=settings),
+            self.registry,
+            self.observer,
+            self.cache,
+            manual or Manual(),
         )
         self.sequence = 0
 
@@ -40,6 +51,17 @@ class Bench:
 
     def tick(self, now_s: float) -> None:
         self.pipeline.tick(now_s, UNIX_MS + int(now_s * 1e3))
+
+    def run(self, until_s: float, *samples: NodeSample) -> None:
+        """Ticks with a report before each, from one tick after the last one on."""
+        now_s = max(self.pipeline.tick_s, READY_S) + 0.2
+        while now_s <= until_s + 0.01:
+            self.report(now_s, *samples)
+            self.tick(now_s)
+            now_s += 0.2
+
+    def states(self) -> list[NodeState]:
+        return [NodeState(value) for value in self.table().state]
 
     def published(self, type_url: str) -> TypeResources | None:
         return self.cache.snapshot.get(type_url)
@@ -54,6 +76,15 @@ class Bench:
         resources = self.published(type_url)
         assert resources is not None
         return Any.FromString(resources.resources["fleet"]).value
+
+
+def serving(*samples: NodeSample, manual: Manual | None = None) -> Bench:
+    """The first roster has just been published."""
+    bench = Bench(manual)
+    bench.report(0.0, *samples)
+    bench.tick(0.1)
+    bench.tick(READY_S)
+    return bench
 
 
 A = node("a", address="192.0.2.1:8000")
@@ -75,23 +106,47 @@ def test_no_empty_roster_is_published_before_the_first_discovery() -> None:
     assert list(bench.roster().nodes) == []
 
 
-def test_the_table_follows_the_order_of_its_roster() -> None:
+def test_the_first_agent_of_several_makes_no_roster_of_its_own() -> None:
     bench = Bench()
-    bench.report(0.0, sample(B, kv_usage=0.9), sample(A, kv_usage=0.0))
+    bench.report(0.0, sample(A))
     bench.tick(0.1)
+    bench.report(0.25, sample(B))
+    bench.tick(0.3)
+    bench.tick(0.5)
+    assert bench.published(ROSTER) is None
+    bench.tick(0.6)
+    assert [item.name for item in bench.roster().nodes] == ["a", "b"]
+    assert bench.states() == [NodeState.SERVING, NodeState.SERVING]
+
+
+def test_an_agent_that_comes_back_a_little_later_still_serves_at_once() -> None:
+    bench = serving(sample(A))
+    bench.report(2.0, sample(A), sample(B))
+    bench.tick(2.1)
+    assert bench.states() == [NodeState.SERVING, NodeState.SERVING]
+
+
+def test_a_node_that_comes_to_a_running_fleet_warms() -> None:
+    bench = serving(sample(A))
+    bench.run(SETTLE_S + 1.0, sample(A))
+    bench.run(SETTLE_S + 1.2, sample(A), sample(B))
+    assert bench.states() == [NodeState.SERVING, NodeState.WARMING]
+    assert list(bench.table().weight) == pytest.approx([1.0, 0.1])
+
+
+def test_the_table_follows_the_order_of_its_roster() -> None:
+    bench = serving(sample(B, kv_usage=0.9), sample(A, kv_usage=0.0))
     names = [item.name for item in bench.roster().nodes]
     table = bench.table()
     assert names == ["a", "b"]
     assert table.roster_version == bench.roster().version
     assert table.weight[0] == 1.0
     assert 0 < table.weight[1] < 1
-    assert table.built_at_unix_ms == UNIX_MS + 100
+    assert table.built_at_unix_ms == UNIX_MS + int(READY_S * 1e3)
 
 
 def test_a_restarted_engine_changes_the_roster_and_keeps_its_place() -> None:
-    bench = Bench()
-    bench.report(0.0, sample(A), sample(B))
-    bench.tick(0.1)
+    bench = serving(sample(A), sample(B))
     before = bench.roster()
     bench.report(1.0, sample(node("a", address=A.address, instance_id="a@2")), sample(B))
     bench.tick(1.1)
@@ -102,57 +157,110 @@ def test_a_restarted_engine_changes_the_roster_and_keeps_its_place() -> None:
 
 
 def test_versions_rise_when_the_clock_stands_still_or_is_set_back() -> None:
-    bench = Bench()
-    bench.report(0.0, sample(A))
+    bench = serving(sample(A))
     versions = []
     for unix_ms in (UNIX_MS, UNIX_MS, UNIX_MS - 3_600_000, UNIX_MS + 1000):
-        bench.pipeline.tick(0.1, unix_ms)
+        bench.pipeline.tick(0.5, unix_ms)
         versions.append(bench.table().version)
     assert versions == sorted(set(versions))
 
 
-def test_endpoints_follow_states_at_once_and_weights_every_ten_seconds() -> None:
-    bench = Bench()
+def endpoints(bench: Bench) -> str:
+    resources = bench.published(ENDPOINTS)
+    assert resources is not None
+    return resources.version
 
-    def endpoints() -> str:
-        resources = bench.published(ENDPOINTS)
-        assert resources is not None
-        return resources.version
 
-    bench.report(0.0, sample(A), sample(B))
-    bench.tick(0.1)
-    first = endpoints()
-    bench.report(0.2, sample(A), sample(B, kv_usage=0.9))
-    bench.tick(0.3)
-    assert endpoints() == first
-    bench.report(0.4, sample(A), sample(B, kv_usage=0.9, engine_up=False))
-    bench.tick(0.5)
-    lost = endpoints()
+def test_endpoints_follow_health_at_once_and_weights_every_ten_seconds() -> None:
+    bench = serving(sample(A), sample(B))
+    first = endpoints(bench)
+    bench.run(1.0, sample(A), sample(B, kv_usage=0.9))
+    assert endpoints(bench) == first
+    bench.run(1.2, sample(A), sample(B, kv_usage=0.9, engine_up=False))
+    lost = endpoints(bench)
     assert lost != first
-    bench.report(ENDPOINT_WEIGHTS_S, sample(A), sample(B, kv_usage=0.5, engine_up=False))
-    bench.tick(ENDPOINT_WEIGHTS_S + 0.6)
-    assert endpoints() == lost
-    bench.report(ENDPOINT_WEIGHTS_S + 0.7, sample(A), sample(B, kv_usage=0.9))
-    bench.tick(ENDPOINT_WEIGHTS_S + 0.8)
-    back = endpoints()
-    assert back not in (first, lost)
+    bench.run(ENDPOINT_WEIGHTS_S + 1.0, sample(A), sample(B, kv_usage=0.5, engine_up=False))
+    assert endpoints(bench) == lost
+    bench.run(ENDPOINT_WEIGHTS_S + 1.8, sample(A, kv_usage=0.9), sample(B, engine_up=False))
+    assert endpoints(bench) == lost
+    bench.run(ENDPOINT_WEIGHTS_S + 2.0, sample(A), sample(B, kv_usage=0.9))
+    assert endpoints(bench) not in (first, lost)
 
 
-def test_an_override_for_an_unknown_node_is_refused_with_the_known_names() -> None:
-    bench = Bench()
-    bench.report(0.0, sample(A), sample(B))
-    bench.tick(0.1)
+def test_a_suspect_rebuilds_no_balancer() -> None:
+    bench = serving(sample(A), sample(B))
+    first = endpoints(bench)
+    failures = NodeObservation(B.id, started=20, succeeded=14, resets=6)
+    bench.observer.apply(Batch("edge", 1, 1, (failures,)), 0.5)
+    bench.run(0.6, sample(A), sample(B))
+    assert bench.states() == [NodeState.SERVING, NodeState.SUSPECT]
+    assert endpoints(bench) == first
+
+
+def test_an_unknown_node_is_refused_with_the_known_names() -> None:
+    bench = serving(sample(A), sample(B))
+    bench.pipeline.require_known("a")
     with pytest.raises(RejectedError, match=r"no node 'c'; known: a, b"):
-        bench.pipeline.set_override("c", Override(weight=1.0))
+        bench.pipeline.require_known("c")
+    bench.pipeline.manual = Manual().drained("c", Note("ana", 0.0))
+    bench.pipeline.require_known("c")
+
+
+NOTE = Note("ana", UNIX_MS / 1e3)
 
 
 def test_an_override_is_in_the_next_table_and_gone_when_cleared() -> None:
-    bench = Bench()
-    bench.report(0.0, sample(A), sample(B))
-    bench.tick(0.1)
-    bench.pipeline.set_override("a", Override(weight=0.25))
-    bench.tick(0.3)
+    bench = serving(sample(A), sample(B))
+    bench.pipeline.manual = Manual().overridden("a", Override(weight=0.25), NOTE)
+    bench.run(0.6, sample(A), sample(B))
     assert list(bench.table().weight) == [0.25, 1.0]
-    bench.pipeline.set_override("a", None)
-    bench.tick(0.5)
+    bench.pipeline.manual = Manual()
+    bench.run(0.8, sample(A), sample(B))
     assert list(bench.table().weight) == [1.0, 1.0]
+
+
+def test_a_drained_node_has_no_weight_in_the_very_first_table() -> None:
+    bench = serving(sample(A), sample(B), manual=Manual().drained("b", NOTE))
+    assert bench.states() == [NodeState.SERVING, NodeState.DRAINING]
+    assert list(bench.table().weight) == [1.0, 0.0]
+    assert list(bench.table().entropy)[1] == float("inf")
+
+
+def test_the_time_out_of_a_drain_counts_from_the_order_also_over_a_restart() -> None:
+    long_ago = Note("ana", UNIX_MS / 1e3 - 700.0)
+    bench = serving(sample(A), sample(B), manual=Manual().drained("b", long_ago))
+    open_stream = NodeObservation(B.id, in_flight=1)
+    bench.observer.apply(Batch("edge", 1, 1, (open_stream,)), 0.5)
+    bench.run(0.6, sample(A), sample(B))
+    assert bench.pipeline.decision is not None
+    assert bench.pipeline.decision.state.standings[1].reason == "drain_timed_out"
+
+
+def test_changes_of_state_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    bench = serving(sample(A), sample(B))
+    with caplog.at_level(logging.INFO, "isocost.pipeline"):
+        bench.run(0.6, sample(A), sample(B, engine_up=False))
+    assert caplog.messages == ["node b: serving -> lost (engine_down)"]
+    assert bench.pipeline.transitions == {
+        ("none", "serving", "ok"): 2,
+        ("serving", "lost", "engine_down"): 1,
+    }
+
+
+def test_a_change_of_the_whole_fleet_is_a_few_lines_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    nodes = [node(f"n{number}", address=f"192.0.2.{number}:80") for number in range(100)]
+    with caplog.at_level(logging.INFO, "isocost.pipeline"):
+        bench = serving(*(sample(item) for item in nodes))
+    assert len(caplog.messages) <= 25
+    assert bench.pipeline.transitions[("none", "serving", "ok")] == 100
+
+
+@pytest.mark.parametrize("zero", [Override(weight=0.0), Override(entropy=float("inf"))])
+def test_the_only_node_that_is_not_at_zero_by_hand_is_not_ejected(zero: Override) -> None:
+    bench = serving(sample(A), sample(B), manual=Manual().overridden("a", zero, NOTE))
+    failures = NodeObservation(B.id, started=20, resets=20)
+    bench.observer.apply(Batch("edge", 1, 1, (failures,)), 0.5)
+    bench.run(0.6, sample(A), sample(B))
+    assert bench.states() == [NodeState.SERVING, NodeState.SUSPECT]

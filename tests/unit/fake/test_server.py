@@ -114,7 +114,8 @@ async def test_the_head_of_a_stream_comes_before_its_first_token(node: NodeClien
         (CHAT, chat(model="gpt-9"), 404, "model"),
         (TEXT, {"prompt": ["a", "b"]}, 400, "prompt"),
         (TEXT, {}, 400, "prompt"),
-        ("/fake/behaviour", {"hang": True}, 400, "hang"),
+        ("/fake/behaviour", {"freeze": True}, 400, "freeze"),
+        ("/fake/behaviour", {"hang": 1}, 400, "hang"),
         ("/fake/behaviour", {"status": 200}, 400, "status"),
         ("/fake/telemetry", {"gpu": 1}, 400, "gpu"),
     ],
@@ -221,3 +222,18 @@ async def test_a_taken_port_is_an_error_that_names_the_port_and_the_flag(
 ) -> None:
     with pytest.raises(StartError, match=rf"127.0.0.1:{node.port} is in use.*--listen"):
         await start(settings(node.port))
+
+
+async def test_a_hung_engine_takes_requests_gives_no_token_and_looks_healthy(
+    node: NodeClient,
+) -> None:
+    await node.post(CHAT, chat(max_tokens=1))
+    await node.post("/fake/behaviour", {"hang": True})
+    held = asyncio.create_task(node.post(CHAT, chat(max_tokens=4)))
+    done, _ = await asyncio.wait([held], timeout=0.3)
+    assert not done
+    assert await node.get("/health") == (200, "")
+    assert await node.metric("vllm:generation_tokens_total") == 1
+    await node.post("/fake/behaviour", {})
+    status, answer = await held
+    assert status == 200 and answer["usage"]["completion_tokens"] == 4

@@ -1,8 +1,17 @@
 """The observer counts every batch once and forgets the nodes that left."""
 
-from isocost.model import ABSENT
+from __future__ import annotations
+
+import math
+
+import pytest
+
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver
+
+
+def observer() -> FleetObserver:
+    return FleetObserver(latency_window_s=10.0, evidence_window_s=5.0)
 
 
 def batch(sequence: int, *nodes: NodeObservation, **decisions: int) -> Batch:
@@ -10,19 +19,20 @@ def batch(sequence: int, *nodes: NodeObservation, **decisions: int) -> Batch:
 
 
 def test_a_batch_that_arrives_twice_counts_once() -> None:
-    observer = FleetObserver(10.0)
+    seen = observer()
     once = batch(0, NodeObservation(7, started=4, server_errors=2), picked=4, fallback_no_table=1)
-    observer.apply(once, 0.0)
-    observer.apply(once, 0.0)
-    assert observer.outcomes(7)["started"] == 4
-    assert observer.outcomes(7)["server_errors"] == 2
-    assert observer.decisions.picked == 4
-    assert observer.decisions.fallback_no_table == 1
+    seen.apply(once, 0.0)
+    seen.apply(once, 0.0)
+    assert seen.outcomes(7)["started"] == 4
+    assert seen.outcomes(7)["server_errors"] == 2
+    assert seen.decisions.picked == 4
+    assert seen.decisions.fallback_no_table == 1
+    assert seen.view([7], 0.0).recent.failed.tolist() == [2.0]
 
 
 def test_the_view_follows_the_order_of_the_ids() -> None:
-    observer = FleetObserver(10.0)
-    observer.apply(
+    seen = observer()
+    seen.apply(
         batch(
             0,
             NodeObservation(7, in_flight=2, tpot_count=2, tpot_ms_sum=30.0),
@@ -30,16 +40,87 @@ def test_the_view_follows_the_order_of_the_ids() -> None:
         ),
         0.0,
     )
-    view = observer.view([8, 7, 9], 0.0)
+    view = seen.view([8, 7, 9], 0.0)
     assert view.in_flight.tolist() == [1, 2, 0]
-    assert [signal.value for signal in view.tpot_ms] == [0.0, 15.0, 0.0]
-    assert view.tpot_ms[0] == ABSENT
-    assert view.first_byte_ms[0].value == 90.0
+    assert view.tpot_ms[1] == 15.0
+    assert view.first_byte_ms[0] == 90.0
 
 
-def test_nodes_that_left_the_roster_are_forgotten() -> None:
-    observer = FleetObserver(10.0)
-    observer.apply(batch(0, NodeObservation(7, started=1), NodeObservation(8, started=1)), 0.0)
-    observer.keep([8])
-    assert observer.outcomes(7)["started"] == 0
-    assert observer.outcomes(8)["started"] == 1
+def test_a_mean_weighs_every_request_and_no_observation_is_no_number() -> None:
+    seen = observer()
+    seen.apply(batch(0, NodeObservation(7, tpot_count=3, tpot_ms_sum=30.0)), 100.0)
+    seen.apply(batch(1, NodeObservation(7, tpot_count=1, tpot_ms_sum=50.0)), 105.0)
+    assert seen.view([7], 105.0).tpot_ms.tolist() == pytest.approx([20.0])
+    assert seen.view([7], 112.0).tpot_ms.tolist() == pytest.approx([50.0])
+    assert math.isnan(seen.view([7], 130.0).tpot_ms[0])
+    assert math.isnan(seen.view([7], 105.0).first_byte_ms[0])
+
+
+def test_what_is_good_what_is_failed_and_what_is_neither() -> None:
+    seen = observer()
+    seen.apply(
+        batch(
+            0,
+            NodeObservation(
+                7,
+                started=100,
+                succeeded=1,
+                client_errors=2,
+                rate_limited=4,
+                server_errors=8,
+                resets=16,
+                client_aborts=32,
+                failed_attempts=64,
+                unknown_attempts=128,
+            ),
+        ),
+        0.0,
+    )
+    view = seen.view([7], 0.0)
+    for tally in (view.recent, view.total):
+        assert tally.started.tolist() == [100.0]
+        assert tally.good.tolist() == [3.0]
+        assert tally.failed.tolist() == [88.0]
+        assert tally.rate_limited.tolist() == [4.0]
+    assert view.ended.tolist() == [15.0]
+
+
+def test_recent_is_the_window_and_total_is_all() -> None:
+    seen = observer()
+    seen.apply(batch(0, NodeObservation(7, resets=3)), 0.0)
+    view = seen.view([7], 6.0)
+    assert view.recent.failed.tolist() == [0.0]
+    assert view.total.failed.tolist() == [3.0]
+
+
+def test_failures_in_a_row_end_with_a_good_answer() -> None:
+    seen = observer()
+    for sequence, counts in enumerate(
+        ({"resets": 2}, {"failed_attempts": 1}, {"rate_limited": 5}, {"client_aborts": 5})
+    ):
+        seen.apply(batch(sequence, NodeObservation(7, **counts)), float(sequence))
+    view = seen.view([7], 3.0)
+    assert view.failed_in_a_row.tolist() == [3]
+    assert view.last_failed_s.tolist() == [1.0]
+    seen.apply(batch(9, NodeObservation(7, resets=4, client_errors=1)), 4.0)
+    assert seen.view([7], 4.0).failed_in_a_row.tolist() == [0]
+
+
+def test_nodes_that_left_the_roster_are_forgotten_and_the_others_are_not() -> None:
+    seen = observer()
+    seen.apply(batch(0, NodeObservation(7, started=1), NodeObservation(8, started=2)), 0.0)
+    seen.keep([8, 9])
+    assert seen.outcomes(7)["started"] == 0
+    assert seen.outcomes(8)["started"] == 2
+    seen.apply(batch(1, NodeObservation(9, started=4), NodeObservation(7, started=8)), 0.0)
+    assert [seen.outcomes(node_id)["started"] for node_id in (7, 8, 9)] == [8, 2, 4]
+    assert seen.view([9, 8, 7], 0.0).total.started.tolist() == [4.0, 2.0, 8.0]
+
+
+def test_ten_thousand_restarts_leave_no_more_than_the_last() -> None:
+    seen = observer()
+    for node_id in range(10_000):
+        seen.apply(batch(node_id, NodeObservation(node_id, started=1)), 0.0)
+        seen.keep([node_id])
+    assert len(seen._rows) == 1
+    assert seen._total.nbytes < 10_000

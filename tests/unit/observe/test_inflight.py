@@ -77,3 +77,24 @@ def test_the_total_is_the_sum_of_each_vms_last_report(
         last[vm] = open_by_node
     expected = [sum(report.get(node, 0) for report in last.values()) for node in range(6)]
     assert counts(in_flight, list(range(6)), 0.0) == expected
+
+
+def test_counts_and_ages_stay_exact_over_many_reports() -> None:
+    in_flight = InFlight()
+    for sequence in range(20_000):
+        now_s = 1e6 + sequence * 0.2
+        in_flight.apply(batch(1, sequence, {7: 3}, age_s_sum=0.3), now_s)
+    assert counts(in_flight, [7], now_s) == [3]
+    assert abs(in_flight.totals([7], now_s)[1][0] - 0.3) < 0.005
+    in_flight.apply(batch(1, 20_000, {}), now_s)
+    assert in_flight.totals([7], now_s)[1][0] == 0.0
+
+
+def test_a_late_end_never_hits_the_successor() -> None:
+    in_flight = InFlight()
+    old, new = 70, 71
+    in_flight.apply(batch(1, 0, {old: 5}), 0.0)
+    in_flight.apply(batch(1, 1, {old: 5, new: 3}), 0.2)
+    assert counts(in_flight, [new], 0.2) == [3]
+    in_flight.apply(batch(1, 2, {new: 3}), 0.4)
+    assert counts(in_flight, [new], 0.4) == [3]

@@ -1,16 +1,18 @@
-"""One tick's decision over a small fleet: states, hands-on settings, unknown telemetry."""
+"""One tick's decision over a small fleet: telemetry, states and hands-on settings together."""
 
 import math
 
 import numpy as np
 import pytest
 
-from isocost.config import EntropySettings, WeightSettings
-from isocost.model import Node, NodeSample, NodeState, measured
-from isocost.observe.fleet import Observed
+from isocost.config import EntropySettings, StateSettings, WeightSettings
+from isocost.model import Node, NodeSample
+from isocost.observe.batch import Batch, NodeObservation
+from isocost.observe.fleet import FleetObserver
 from isocost.weight.decide import Decision, decide
+from isocost.weight.fleet_states import FleetStates, Orders
 from isocost.weight.override import Override
-from tests.unit.fleet_builder import ABSENT, node, sample
+from tests.unit.fleet_builder import node, sample
 
 NODES = [node("a"), node("b"), node("c")]
 
@@ -21,20 +23,32 @@ def run(
     tpot_ms: list[float | None] | None = None,
     overrides: dict[str, Override] | None = None,
     nodes: list[Node] = NODES,
+    new: bool = False,
+    **outcomes: dict[str, int],
 ) -> Decision:
-    tpot = tuple(ABSENT if ms is None else measured(ms) for ms in tpot_ms or [None] * len(nodes))
-    observed = Observed(
-        np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes)), tpot, (ABSENT,) * len(nodes)
-    )
+    """The first tick of a fleet; ``outcomes`` by node name, ``new``: nobody served before."""
+    observer = FleetObserver(10.0, 5.0)
+    observations = []
+    for item, ms in zip(nodes, tpot_ms or [None] * len(nodes), strict=True):
+        latency = {} if ms is None else {"tpot_count": 1, "tpot_ms_sum": ms}
+        observations.append(
+            NodeObservation(item.id, **latency, **outcomes.get(item.name, {}))  # type: ignore[arg-type]
+        )
+    observer.apply(Batch("edge", 1, 1, tuple(observations)), 0.0)
+    observed = observer.view([item.id for item in nodes], 0.0)
+    ages = ages_s or [0.0] * len(nodes)
+    orders = Orders({}, frozenset())
+    states = FleetStates(StateSettings(), 3.0)
+    state = states.tick(tuple(nodes), samples, ages, observed, orders, 0.0, adopting=not new)
     return decide(
         nodes,
         samples,
-        ages_s or [0.0] * len(nodes),
+        ages,
         observed,
+        state,
         overrides or {},
         WeightSettings(),
         EntropySettings(),
-        lost_after_s=3.0,
     )
 
 
@@ -60,25 +74,35 @@ def test_a_node_without_telemetry_gets_the_medians_and_not_the_best_share() -> N
     samples[2] = None
     decision = run(samples)
     assert decision.weight[2] < decision.weight[0]
-    assert decision.standings[2].reason == "no_telemetry"
+    assert decision.state.standings[2].reason == "no_telemetry"
 
 
 def test_a_silent_agent_and_a_dead_engine_take_the_node_out() -> None:
     samples = healthy()
     samples[1] = sample(NODES[1], engine_up=False)
     decision = run(samples, ages_s=[0.0, 0.0, 3.1])
-    assert [item.state for item in decision.standings] == [
-        NodeState.SERVING,
-        NodeState.LOST,
-        NodeState.LOST,
+    assert [item.reason for item in decision.state.standings] == [
+        "ok",
+        "engine_down",
+        "agent_silent",
     ]
-    assert [item.reason for item in decision.standings] == ["ok", "engine_down", "agent_silent"]
     assert decision.weight.tolist() == [1.0, 0.0, 0.0]
+    assert np.isfinite(decision.entropy).tolist() == [True, False, False]
 
 
 def test_with_every_sample_stale_the_fleet_still_serves() -> None:
-    decision = run(healthy(), ages_s=[2.0, 2.0, 2.0])
-    assert (decision.weight > 0).all()
+    assert (run(healthy(), ages_s=[2.0, 2.0, 2.0]).weight > 0).all()
+    assert run(healthy(), ages_s=[9.0, 9.0, 9.0]).weight.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_state_lowers_the_weight_and_raises_the_entropy() -> None:
+    failing = run(healthy(), b={"succeeded": 9, "server_errors": 1})
+    assert failing.weight.tolist() == pytest.approx([1.0, 0.9, 1.0])
+    assert failing.entropy[1] > failing.entropy[0]
+
+
+def test_when_the_whole_fleet_warms_the_best_node_still_has_weight_one() -> None:
+    assert run(healthy(), new=True).weight.tolist() == [1.0, 1.0, 1.0]
 
 
 def test_settings_by_hand_stand_in_for_computed_numbers() -> None:
@@ -90,13 +114,20 @@ def test_settings_by_hand_stand_in_for_computed_numbers() -> None:
     assert np.isfinite(decision.entropy[[0, 2]]).all()
 
 
-def test_a_weight_by_hand_does_not_revive_a_lost_node() -> None:
+def test_a_weight_or_an_entropy_by_hand_does_not_revive_a_lost_node() -> None:
     samples = healthy()
     samples[0] = sample(NODES[0], engine_up=False)
     assert run(samples, overrides={"a": Override(weight=1.0)}).weight[0] == 0.0
+    assert math.isinf(run(samples, overrides={"a": Override(entropy=0.0)}).entropy[0])
+
+
+def test_a_weight_by_hand_is_held_down_by_the_state_like_any_other() -> None:
+    assert run(healthy(), new=True, overrides={"a": Override(weight=0.5)}).weight[
+        0
+    ] == pytest.approx(0.05)
 
 
 def test_an_empty_fleet_is_an_empty_decision() -> None:
     decision = run([], nodes=[])
     assert decision.weight.size == 0
-    assert decision.standings == ()
+    assert decision.state.standings == ()

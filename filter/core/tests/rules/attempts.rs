@@ -10,12 +10,17 @@ use isocost_core::Rng;
 
 use crate::fixtures::{roster, table};
 
-/// Slots 0, 1, 2 listed in this order.
+/// Slots 0, 1, 2 of four nodes listed in this order.
 fn listed() -> (Rc<Roster>, Pick) {
+    let (roster, pick) = listed_with(2);
+    assert_eq!(pick.slots(), [0, 1, 2]);
+    (roster, pick)
+}
+
+fn listed_with(alternates: usize) -> (Rc<Roster>, Pick) {
     let entropy = [0.0, 1.0, 2.0, 3.0];
     let fleet = Fleet::build(roster(4, 1), table(&[1.0; 4], &entropy)).unwrap();
-    let pick = fleet.pick(Policy::MinEntropy, 2, &mut Rng::with_seed(1)).unwrap();
-    assert_eq!(pick.slots(), [0, 1, 2]);
+    let pick = fleet.pick(Policy::MinEntropy, alternates, &mut Rng::with_seed(1)).unwrap();
     (Rc::clone(fleet.roster()), pick)
 }
 
@@ -38,13 +43,29 @@ fn attempts_are_unknown_if_the_list_was_not_walked_in_order() {
     let (roster, pick) = listed();
     for (count, address, used) in [
         (2, "10.0.0.2:8000", Some(1002)), // a listed host was skipped
-        (4, "10.0.0.3:8000", Some(1003)), // the list was used up
+        (3, "10.0.0.0:8000", Some(1000)), // listed, but not at this place
         (2, "10.9.9.9:8000", None),       // a host that is not in the roster
         (2, "", None),
     ] {
         let attempts = judge(&roster, Some(&pick), count, address.as_bytes());
         let expected = (&[][..], count as u32 - 1, used);
         assert_eq!((attempts.failed, attempts.unknown, attempts.used), expected);
+    }
+}
+
+#[test]
+fn all_listed_nodes_failed_once_the_list_is_used_up() {
+    for (alternates, count, address, failed, unknown, used) in [
+        (2, 4, "10.0.0.3:8000", &[0, 1, 2][..], 0, Some(1003)),
+        (2, 5, "10.0.0.3:8000", &[0, 1, 2], 1, Some(1003)),
+        (0, 2, "10.0.0.3:8000", &[0], 0, Some(1003)),
+        // The fallback policy chose the listed node again.
+        (0, 2, "10.0.0.0:8000", &[0], 0, Some(1000)),
+        (0, 3, "10.9.9.9:8000", &[0], 1, None),
+    ] {
+        let (roster, pick) = listed_with(alternates);
+        let attempts = judge(&roster, Some(&pick), count, address.as_bytes());
+        assert_eq!((attempts.failed, attempts.unknown, attempts.used), (failed, unknown, used));
     }
 }
 
@@ -59,5 +80,6 @@ fn the_fallback_policy_has_no_list_to_blame() {
 fn an_absurd_attempt_count_is_only_a_number() {
     let (roster, pick) = listed();
     assert_eq!(judge(&roster, Some(&pick), 0, b"10.0.0.0:8000").unknown, 0);
-    assert_eq!(judge(&roster, Some(&pick), u64::MAX, b"10.0.0.0:8000").unknown, u32::MAX);
+    let absurd = judge(&roster, Some(&pick), u64::MAX, b"10.0.0.0:8000");
+    assert_eq!((absurd.failed, absurd.unknown), (&[0, 1, 2][..], u32::MAX));
 }

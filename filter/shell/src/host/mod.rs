@@ -116,10 +116,19 @@ pub fn buffer(kind: Buffer, max_len: usize) -> Result<Vec<u8>> {
 const REQUEST_HEADERS: u32 = 0;
 const RESPONSE_HEADERS: u32 = 2;
 
-pub fn response_header(name: &[u8]) -> Result<Vec<u8>> {
+fn header(map: u32, name: &[u8]) -> Result<Vec<u8>> {
     fetch(|data, len| unsafe {
-        abi::proxy_get_header_map_value(RESPONSE_HEADERS, name.as_ptr(), name.len(), data, len)
+        abi::proxy_get_header_map_value(map, name.as_ptr(), name.len(), data, len)
     })
+}
+
+#[cfg(feature = "test-trap")]
+pub fn request_header(name: &[u8]) -> Result<Vec<u8>> {
+    header(REQUEST_HEADERS, name)
+}
+
+pub fn response_header(name: &[u8]) -> Result<Vec<u8>> {
+    header(RESPONSE_HEADERS, name)
 }
 
 pub fn replace_request_header(name: &[u8], value: &[u8]) -> Result<()> {

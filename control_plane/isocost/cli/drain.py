@@ -1,0 +1,96 @@
+"""`isocost drain`: give nodes no new requests and let the open ones end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from isocost.cli.admin_client import add_http_argument, add_why_argument, call, node_path, note
+from isocost.errors import RejectedError, StartError
+
+SUMMARY = "give nodes no new requests; the open ones end by themselves"
+EXAMPLES = """  isocost drain gpu-3 --why "firmware update"
+  isocost drain gpu-3 gpu-4 --wait && ssh host-2 systemctl restart engine
+  isocost undrain gpu-3 gpu-4
+"""
+
+_POLL_S = 0.5
+#: A control plane that is being restarted is back sooner than this.
+_PATIENCE_S = 30.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("nodes", nargs="+", metavar="NODE", help="the nodes' names")
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="show the open requests until there are none; 1 if they last too long",
+    )
+    add_why_argument(parser)
+    add_http_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    # All or none: a wrong name must not leave the others behind half done.
+    answer = call(args.http, "GET", "/v1/nodes")
+    known = [row["name"] for row in (*answer["nodes"], *answer["unseen"])]
+    unknown = [node for node in args.nodes if node not in known]
+    if unknown:
+        listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+        raise RejectedError(f"there is no node {unknown[0]!r}; known: {listed or 'none'}")
+    for node in args.nodes:
+        call(args.http, "PUT", node_path(node, "drain"), note(args.why))
+        print(f"{node}: gets no new requests", flush=True)
+    if not args.wait:
+        return 0
+    try:
+        return _wait(args.http, args.nodes)
+    except KeyboardInterrupt:
+        print(
+            f"isocost: the drain goes on; to end it: isocost undrain {' '.join(args.nodes)}",
+            file=sys.stderr,
+        )
+        raise
+
+
+def _wait(http: str, nodes: list[str]) -> int:
+    """Until every node is drained (0), or has not been in time or is no longer draining (1)."""
+    told: dict[str, str] = {}
+    heard_s = time.monotonic()
+    while True:
+        try:
+            answer = call(http, "GET", "/v1/nodes")
+        except StartError:
+            if time.monotonic() - heard_s > _PATIENCE_S:
+                raise
+        else:
+            heard_s = time.monotonic()
+            rows = {row["name"]: row for row in answer["nodes"]}
+            ends = []
+            for node in nodes:
+                text, end = _progress(rows.get(node))
+                if told.get(node) != text:
+                    told[node] = text
+                    print(f"{node}: {text}", flush=True)
+                ends.append(end)
+            if None not in ends:
+                return max(end for end in ends if end is not None)
+        time.sleep(_POLL_S)
+
+
+def _progress(row: Mapping[str, Any] | None) -> tuple[str, int | None]:
+    """What to say of a node, and its exit code once it is decided."""
+    if row is None:
+        return "is not there any more", 1
+    count = row["in_flight"]
+    left = f"{count} open request{'' if count == 1 else 's'}"
+    if row["reason"] == "drained":
+        return "drained", 0
+    if row["reason"] == "drain_timed_out":
+        return f"time-out with {left}; nothing is cut, and the drain goes on", 1
+    if row["drain"] is None:
+        return "somebody ended the drain", 1
+    return left, None

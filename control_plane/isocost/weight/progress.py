@@ -1,0 +1,112 @@
+"""Does a node with open requests get anywhere? A health page that answers proves nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isocost.config import StateSettings
+from isocost.model import NodeSample
+from isocost.observe.fleet import Observed
+from isocost.score.columns import Floats
+
+#: Clients that give up at once leave requests behind that no engine could have answered: the open
+#: requests must be this old on average to say anything.
+_MEAN_AGE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``stalled``: no progress where there must be some; ``stuck``: requests wait for the first
+    sign of life. Each [n], and false where the engine's counters are not known: an answer of
+    several minutes shows nothing at the gateways until it ends.
+    """
+
+    stalled: NDArray[np.bool_]
+    stuck: NDArray[np.bool_]
+
+
+class ProgressWatch:
+    """Remembers per node when work was last seen to be done.
+
+    Signs of life are a request that the node ended, as the gateways saw it, and the engine's
+    counters: tokens that moved, KV memory that filled (a long prompt in work).
+    """
+
+    def __init__(self, settings: StateSettings, fresh_s: float) -> None:
+        """A sample older than ``fresh_s`` says nothing about the engine."""
+        self._settings = settings
+        self._fresh_s = fresh_s
+        self._tokens = np.zeros(0)
+        self._kv_usage = np.zeros(0)
+        self._started = np.zeros(0)
+        self._ended = np.zeros(0)
+        #: Requests started up to the last sign of life.
+        self._before = np.zeros(0)
+        #: When the first request after it started; infinite without one.
+        self._since_s = np.zeros(0)
+
+    def rearrange(self, former: NDArray[np.intp], observed: Observed) -> None:
+        """Follow a new roster: ``former`` [n] is each node's place in the old one, -1 = none."""
+        old = former >= 0
+
+        def moved(array: Floats, fill: Floats) -> Floats:
+            result = fill.copy()
+            result[old] = array[former[old]]
+            return result
+
+        nothing = np.full(former.shape, math.nan)
+        self._tokens = moved(self._tokens, nothing)
+        self._kv_usage = moved(self._kv_usage, nothing)
+        self._started = moved(self._started, observed.total.started)
+        self._ended = moved(self._ended, observed.ended)
+        self._before = moved(self._before, observed.total.started)
+        self._since_s = moved(self._since_s, np.full(former.shape, math.inf))
+
+    def update(
+        self,
+        samples: Sequence[NodeSample | None],
+        ages_s: Floats,
+        observed: Observed,
+        now_s: float,
+    ) -> Progress:
+        """What the tick at ``now_s`` shows."""
+        work = np.array([_work_done(sample) for sample in samples], dtype=np.float64)
+        tokens, kv_usage = work.reshape(-1, 2).T
+        alive = (tokens != self._tokens) | (kv_usage > self._kv_usage)
+        # Not known is not moving; and a value that came back is no sign either.
+        alive &= ~(np.isnan(tokens) | np.isnan(self._tokens))
+        alive |= observed.ended != self._ended
+        started, in_flight = observed.total.started, observed.in_flight
+        opened = np.minimum(started - self._started, in_flight)
+        self._before = np.where(alive, started - opened, self._before)
+        waiting = np.minimum(started - self._before, in_flight)
+        first = np.where(alive | np.isinf(self._since_s), now_s, self._since_s)
+        self._since_s = np.where(waiting > 0, first, math.inf)
+        self._tokens, self._kv_usage = tokens, kv_usage
+        self._started, self._ended = started, observed.ended
+        judged = ~np.isnan(tokens) & (ages_s <= self._fresh_s)
+        stalled = (
+            judged
+            & (waiting >= self._settings.no_progress_requests)
+            & (now_s - self._since_s >= self._settings.no_progress_s)
+            & (observed.open_age_s_sum >= _MEAN_AGE_S * in_flight)
+        )
+        return Progress(stalled, judged & (waiting > 0))
+
+
+def _work_done(sample: NodeSample | None) -> tuple[float, float]:
+    """Tokens that the engine has worked through and its KV usage; NaN where not known."""
+    if sample is None:
+        return math.nan, math.nan
+    engine = sample.engine
+    prompt, generation = engine.prompt_tokens_total, engine.generation_tokens_total
+    if generation.known:
+        tokens = generation.value + (prompt.value if prompt.known else 0.0)
+    else:
+        tokens = prompt.value if prompt.known else math.nan
+    return tokens, engine.kv_usage.value if engine.kv_usage.known else math.nan

@@ -1,0 +1,80 @@
+"""A control plane whose ticks follow each other at once: hours of pushes in a minute.
+
+A program of its own, so that its memory is the daemon's. It is the real one but for its pace: the
+next table is built when every client has taken the one before. Its nodes need no agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from isocost.config import ControlPlaneConfig, parse
+from isocost.daemon import ControlPlane
+from isocost.discovery.report import AgentReport
+from isocost.model import Node
+from isocost.push.type_urls import TABLE
+from tests.integration.harness.announcer import healthy_sample
+
+#: The number of pushes is printed this often.
+PROGRESS = 500
+_PACE_S = 0.0002
+
+
+def command(config: Path) -> list[str]:
+    """Its command line; the file has the daemon's settings under ``settings``, ``nodes``, and
+    ``spare_addresses`` if at every push one node is to start anew, on another machine.
+    """
+    return [sys.executable, "-m", __name__, str(config)]
+
+
+class FastControlPlane(ControlPlane):
+    def __init__(self, config: dict[str, Any]) -> None:
+        super().__init__(parse(ControlPlaneConfig, config["settings"], "the test"))
+        self._fleet = [Node(**node) for node in config["nodes"]]
+        self._spare_addresses = deque(config.get("spare_addresses", ()))
+
+    async def _tick_forever(self) -> None:
+        pushes = 0
+        while True:
+            if self._spare_addresses:
+                self._restart(pushes)
+            self._tick(pushes)
+            while not self._taken():
+                await asyncio.sleep(_PACE_S)
+            pushes += 1
+            if pushes % PROGRESS == 0:
+                print(pushes, flush=True)
+
+    def _restart(self, number: int) -> None:
+        place = number % len(self._fleet)
+        node = self._fleet[place]
+        self._spare_addresses.append(node.address)
+        self._fleet[place] = replace(
+            node,
+            instance_id=f"{node.name}@{number + 2}",
+            address=self._spare_addresses.popleft(),
+        )
+
+    def _tick(self, number: int) -> None:
+        now_s = time.monotonic()
+        samples = tuple(map(healthy_sample, self._fleet))
+        self._registry.receive(AgentReport("fast", number, time.time(), now_s, samples), now_s)
+        self._pipeline.tick(now_s, int(time.time() * 1e3))
+
+    def _taken(self) -> bool:
+        """Is there a client that wants tables, and has every such client the newest?"""
+        tables = [client.types[TABLE] for client in self._ads.clients() if TABLE in client.types]
+        version = str(self._pipeline.table_version)
+        return bool(tables) and all(table.acked_version == version for table in tables)
+
+
+if __name__ == "__main__":
+    asyncio.run(FastControlPlane(yaml.safe_load(Path(sys.argv[1]).read_text())).run(asyncio.Event()))

@@ -1,0 +1,71 @@
+"""A real control plane and a real Envoy between engines and an agent that live in the test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import yaml
+
+from tests.integration.harness.announcer import Announcer
+from tests.integration.harness.backend import Backend
+from tests.integration.harness.envoy import Envoy, local_bootstrap
+from tests.integration.harness.fleet import START_S, Fleet
+from tests.integration.harness.gateway import wait_for_members
+from tests.integration.harness.process import Process
+from tests.integration.harness.wait import wait_until
+
+
+class StandInFleet(Fleet):
+    """``wasm`` is another filter than the shipped one, for Envoy and control plane alike."""
+
+    wasm = ""
+    announcer: Announcer
+    control_plane: Process
+
+    def start_control_plane(self, policy: str = "weighted_random", **settings: Any) -> Process:
+        """``settings`` are sections of its configuration."""
+        config = {
+            "listen": f"127.0.0.1:{self.grpc_port}",
+            "http": f"127.0.0.1:{self.http_port}",
+            "filter": {"policy": policy},
+            "envoy": {"wasm_path": self.wasm},
+            **settings,
+        }
+        path = self._folder / "control-plane.yaml"
+        path.write_text(yaml.safe_dump(config))
+        self.control_plane = self._start_isocost("control-plane", "--config", str(path))
+        return self.control_plane
+
+    def start_gateway(self, concurrency: int = 2) -> Envoy:
+        data = local_bootstrap(self.grpc_port, self.wasm)
+        self.envoy = self._start_envoy(data, concurrency)
+        return self.envoy
+
+    @asynccontextmanager
+    async def running(self, backends: Iterable[Backend], **settings: Any) -> AsyncIterator[None]:
+        """Inside it the backends are nodes, and every worker of Envoy picks from them. Until then
+        they must answer with 200.
+        """
+        nodes = [backend.node for backend in backends]
+        self.start_control_plane(**settings)
+        self.start_gateway()
+        async with Announcer(self.grpc_port, nodes) as self.announcer:
+            await wait_for_members(self.envoy, len(nodes), len(nodes))
+            await wait_until(self._both_workers_pick, "the filters pick", START_S)
+            for backend in backends:
+                backend.received.clear()
+            yield
+
+    async def in_flight(self) -> dict[str, int]:
+        """Open requests by node, as the control plane counts them."""
+        return {row["name"]: row["in_flight"] for row in await self.node_rows()}
+
+    async def counts(self, total: int) -> bool:
+        """Does the control plane count exactly that many open requests?"""
+        return sum((await self.in_flight()).values()) == total
+
+    async def outcomes(self, name: str) -> dict[str, int]:
+        """What the gateways observed of this node."""
+        return next(row["outcomes"] for row in await self.node_rows() if row["name"] == name)

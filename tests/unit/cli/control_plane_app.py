@@ -1,0 +1,88 @@
+"""The real admin application over a real fleet, served by a thread for the commands to call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from isocost.admin import application
+from isocost.config import ControlPlaneConfig
+from isocost.daemon import ControlPlane
+from isocost.discovery.report import AgentReport
+from isocost.observe.batch import Batch, NodeObservation
+from tests.unit.fleet_builder import node, sample
+
+NODES = tuple(node(f"gpu-{number}", address=f"192.0.2.{number}:80") for number in (1, 2, 3))
+
+
+class Served:
+    """A control plane without gRPC; its ticks come from the test."""
+
+    def __init__(self, control_plane: ControlPlane, port: int) -> None:
+        self.control_plane = control_plane
+        self.http = f"127.0.0.1:{port}"
+        self._loop = asyncio.get_running_loop()
+        self._now_s = time.monotonic()
+        self._sequence = 0
+
+    def tick(self, seconds: float = 0.2, **in_flight: int) -> None:
+        """Time passes; ``in_flight`` by node name with _ for -."""
+        done = threading.Event()
+
+        def work() -> None:
+            self._tick(seconds, in_flight)
+            done.set()
+
+        self._loop.call_soon_threadsafe(work)
+        assert done.wait(10.0)
+
+    def _tick(self, seconds: float, in_flight: dict[str, int]) -> None:
+        self._now_s += seconds
+        self._sequence += 1
+        samples = tuple(sample(item) for item in NODES)
+        self.control_plane._registry.receive(
+            AgentReport("agent", self._sequence, 0.0, 0.0, samples), self._now_s
+        )
+        nodes = tuple(
+            NodeObservation(item.id, in_flight=in_flight.get(item.name.replace("-", "_"), 0))
+            for item in NODES
+        )
+        self.control_plane._observer.apply(Batch("edge", 1, self._sequence, nodes), self._now_s)
+        self.control_plane._pipeline.tick(self._now_s, int(time.time() * 1e3))
+
+
+@contextmanager
+def served(config: ControlPlaneConfig | None = None) -> Iterator[Served]:
+    """A fleet of three that serves, on a port of its own."""
+    ready: list[Served] = []
+    started = threading.Event()
+    stop: list[Callable[[], None]] = []
+
+    async def main() -> None:
+        control_plane = ControlPlane(config or ControlPlaneConfig())
+        runner = web.AppRunner(application(control_plane), access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        stop.append(lambda: loop.call_soon_threadsafe(ended.set))
+        ready.append(Served(control_plane, runner.addresses[0][1]))
+        started.set()
+        await ended.wait()
+        await runner.cleanup()
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    assert started.wait(10.0)
+    try:
+        for _ in range(3):
+            ready[0].tick()
+        yield ready[0]
+    finally:
+        stop[0]()
+        thread.join(10.0)

@@ -1,0 +1,158 @@
+"""A fleet on a clock of its own: what gateways and agents would tell, tick by tick."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+from isocost.config import StateSettings
+from isocost.model import ABSENT, Node, NodeSample, NodeState, measured
+from isocost.observe.batch import Batch, NodeObservation
+from isocost.observe.fleet import FleetObserver, Observed
+from isocost.weight.fleet_states import FleetState, FleetStates, Orders
+from isocost.weight.standing import Reason, Transition
+from tests.unit.fleet_builder import node, sample
+
+TICK_S = 0.2
+LOST_AFTER_S = 3.0
+
+Outcomes = dict[str, int]
+
+
+class FleetClock:
+    """Real observer, real states. Nodes are well until a test changes what is said of them.
+
+    ``traffic`` holds what every tick brings to a node, by name, for as long as the node may get
+    anything; ``frozen`` engines work on nothing; ``without_counters`` have pages without tokens.
+    """
+
+    def __init__(self, *names: str, settings: StateSettings | None = None) -> None:
+        self.settings = settings or StateSettings()
+        self.now_s = 1000.0
+        self.nodes: list[Node] = [node(name) for name in names]
+        self.traffic: dict[str, Outcomes] = {}
+        self.engine_down: set[str] = set()
+        self.silent_since_s: dict[str, float] = {}
+        self.without_agent: set[str] = set()
+        self.frozen: set[str] = set()
+        self.without_counters: set[str] = set()
+        self.kv_usage: defaultdict[str, float] = defaultdict(lambda: 0.5)
+        self.drains: dict[str, float] = {}
+        self.held: set[str] = set()
+        self.transitions: list[Transition] = []
+        self.state: FleetState
+        self.observed: Observed
+        self._observer = FleetObserver(10.0, self.settings.window_s)
+        self._states = FleetStates(self.settings, LOST_AFTER_S)
+        self._open: defaultdict[str, list[float]] = defaultdict(list)
+        self._news: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._tokens: Counter[str] = Counter()
+        self._factors: dict[str, float] = {}
+        self._sequence = 0
+
+    def tick(self) -> FleetState:
+        """One tick later."""
+        self.now_s += TICK_S
+        first, self._sequence = self._sequence == 0, self._sequence + 1
+        nodes = tuple(self.nodes)
+        observations = tuple(self._observation(item) for item in nodes)
+        self._observer.apply(Batch("edge", 1, self._sequence, observations), self.now_s)
+        samples = [self._sample(item) for item in nodes]
+        self.observed = self._observer.view([item.id for item in nodes], self.now_s)
+        self.state = self._states.tick(
+            nodes,
+            samples,
+            [self._age_s(found) for found in samples],
+            self.observed,
+            Orders({name: self.now_s - at_s for name, at_s in self.drains.items()}, self.held),
+            self.now_s,
+            adopting=first,
+        )
+        names = [item.name for item in nodes]
+        self._factors = dict(zip(names, self.state.factor.tolist(), strict=True))
+        self.transitions += self.state.transitions
+        return self.state
+
+    def run(self, seconds: float) -> FleetState:
+        for _ in range(round(seconds / TICK_S)):
+            self.tick()
+        return self.state
+
+    def seconds_until(self, name: str, state: NodeState, within_s: float) -> float:
+        """How long it takes until the node has that state; AssertionError if longer."""
+        start_s = self.now_s
+        while self.of(name)[0] is not state:
+            assert self.now_s - start_s < within_s, (name, self.of(name))
+            self.tick()
+        return self.now_s - start_s
+
+    def start(self, name: str, count: int = 1) -> None:
+        """Requests begin and stay open."""
+        self._open[name] += [self.now_s] * count
+        self._news[name]["started"] += count
+
+    def end(self, name: str, **outcomes: int) -> None:
+        """That many of the open requests end so, the oldest first."""
+        del self._open[name][: sum(outcomes.values())]
+        self._news[name].update(outcomes)
+
+    def once(self, name: str, **outcomes: int) -> None:
+        """Requests that begin and end before the next tick."""
+        self._news[name].update(outcomes, started=sum(outcomes.values()))
+
+    def open_requests(self, name: str) -> int:
+        return len(self._open[name])
+
+    def restart(self, name: str) -> None:
+        """The engine is another instance from now on, and what was open on it is gone."""
+        index = self.index(name)
+        epoch = int(self.nodes[index].instance_id.rpartition("@")[2]) + 1
+        self.nodes[index] = replace(self.nodes[index], instance_id=f"{name}@{epoch}")
+        self._open.pop(name, None)
+
+    def index(self, name: str) -> int:
+        return [item.name for item in self.nodes].index(name)
+
+    def of(self, name: str) -> tuple[NodeState, Reason]:
+        standing = self.state.standings[self.index(name)]
+        return standing.state, standing.reason
+
+    def factor(self, name: str) -> float:
+        return self._factors[name]
+
+    def count(self, state: NodeState) -> int:
+        return sum(standing.state is state for standing in self.state.standings)
+
+    def path(self, name: str) -> list[tuple[NodeState, Reason]]:
+        """Every state and reason that the node has been in."""
+        changes = [change for change in self.transitions if change.node == name]
+        return [(change.after.state, change.after.reason) for change in changes]
+
+    def _observation(self, item: Node) -> NodeObservation:
+        news = self._news.pop(item.name, Counter())
+        if self._factors.get(item.name, 1.0) > 0.0:
+            standing = self.traffic.get(item.name, {})
+            news.update(standing, started=sum(standing.values()))
+        opened = self._open[item.name]
+        if item.name not in self.frozen and (opened or news):
+            self._tokens[item.name] += 10
+        age_s = sum(self.now_s - since_s for since_s in opened)
+        return NodeObservation(item.id, in_flight=len(opened), open_age_s_sum=age_s, **news)
+
+    def _sample(self, item: Node) -> NodeSample | None:
+        name = item.name
+        if name in self.without_agent:
+            return None
+        found = sample(item, engine_up=name not in self.engine_down, kv_usage=self.kv_usage[name])
+        tokens = ABSENT if name in self.without_counters else measured(self._tokens[name])
+        engine = replace(found.engine, generation_tokens_total=tokens, prompt_tokens_total=ABSENT)
+        return replace(found, engine=engine)
+
+    def _age_s(self, found: NodeSample | None) -> float:
+        if found is None:
+            return math.inf
+        return self.now_s - self.silent_since_s.get(found.node.name, self.now_s)
+
+
+__all__ = ["LOST_AFTER_S", "TICK_S", "FleetClock", "NodeState", "Reason"]

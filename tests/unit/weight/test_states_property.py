@@ -1,0 +1,187 @@
+"""Whatever agents, gateways and operators do: the cap holds, and every node finds its way back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from isocost.config import EntropySettings, StateSettings, WeightSettings
+from isocost.model import Model, Node, NodeState
+from isocost.weight.decide import decide
+from isocost.weight.standing import Reason
+from tests.unit.fleet_builder import node
+from tests.unit.weight.fleet_clock import FleetClock
+
+#: Times a tenth of the defaults, so that an example sees many ejections; the shape is the same.
+S = StateSettings(
+    slow_start_s=2.0,
+    clean_s=2.0,
+    eject_base_s=1.0,
+    eject_max_s=8.0,
+    eject_forget_s=16.0,
+    trial_quiet_s=4.0,
+    drain_timeout_s=5.0,
+)
+NAMES = tuple("abcdefg")
+MODELS = {"a": "mmm", "b": "mmm", "c": "mmm", "d": "mn", "e": "n", "f": "n", "g": ""}
+WELL = {"succeeded": 2}
+#: Longer than any ejection, its hang's extra time, trial and ramp together.
+RECOVERY_S = 2 * S.eject_max_s + S.trial_quiet_s + S.clean_s + S.slow_start_s + S.window_s + 5.0
+
+names = st.sampled_from(NAMES)
+outcomes = st.dictionaries(
+    st.sampled_from(
+        ["succeeded", "client_errors", "rate_limited", "server_errors", "resets", "client_aborts"]
+    ),
+    st.integers(0, 8),
+    max_size=3,
+)
+
+
+def member(name: str) -> Node:
+    return replace(node(name), models=tuple(Model(model) for model in sorted(set(MODELS[name]))))
+
+
+class States(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        self.clock = FleetClock(settings=S)
+        self.clock.nodes = [member(name) for name in NAMES]
+        self.clock.traffic = {name: dict(WELL) for name in NAMES}
+        self.clock.tick()
+
+    def there(self, name: str) -> bool:
+        return any(item.name == name for item in self.clock.nodes)
+
+    @rule(name=names, traffic=outcomes)
+    def answers(self, name: str, traffic: dict[str, int]) -> None:
+        self.clock.traffic[name] = traffic
+
+    @rule(seconds=st.sampled_from([0.2, 1.0, 3.0, 6.0, 20.0]))
+    def time_passes(self, seconds: float) -> None:
+        for _ in range(round(seconds / 0.2)):
+            self.clock.tick()
+            self.check()
+
+    @rule(name=names)
+    def engine_falls_or_rises(self, name: str) -> None:
+        self.clock.engine_down ^= {name}
+
+    @rule(some=st.sets(names))
+    def agents_fall_silent(self, some: set[str]) -> None:
+        for name in some:
+            self.clock.silent_since_s.setdefault(name, self.clock.now_s)
+
+    @rule()
+    def agents_speak(self) -> None:
+        self.clock.silent_since_s.clear()
+
+    @rule(name=names, count=st.integers(1, 6))
+    def hangs(self, name: str, count: int) -> None:
+        self.clock.frozen.add(name)
+        self.clock.traffic[name] = {}
+        self.clock.start(name, count)
+
+    @rule(name=names)
+    def hang_ends(self, name: str) -> None:
+        self.clock.frozen.discard(name)
+        self.clock.end(name, succeeded=self.clock.open_requests(name))
+
+    @rule(name=names)
+    def restarts(self, name: str) -> None:
+        if self.there(name):
+            self.clock.restart(name)
+            self.clock.tick()
+
+    @rule(name=names)
+    def leaves_or_joins(self, name: str) -> None:
+        if self.there(name):
+            del self.clock.nodes[self.clock.index(name)]
+        else:
+            self.clock.nodes = sorted([*self.clock.nodes, member(name)], key=lambda n: n.name)
+        self.clock.tick()
+
+    @rule(name=names)
+    def operator_drains_or_undrains(self, name: str) -> None:
+        if self.clock.drains.pop(name, None) is None:
+            self.clock.drains[name] = self.clock.now_s
+
+    @rule(name=names)
+    def operator_holds_at_zero_or_lets_go(self, name: str) -> None:
+        self.clock.held ^= {name}
+
+    @invariant()
+    def check(self) -> None:
+        """After the last tick."""
+        standings = self.clock.state.standings
+        for model in {model for text in MODELS.values() for model in text} | {""}:
+            of_model = [
+                standing
+                for item, standing in zip(self.clock.nodes, standings, strict=True)
+                if model in ({m.name for m in item.models} or {""})
+            ]
+            facts = (NodeState.LOST, NodeState.DRAINING)
+            judged = sum(standing.state not in facts for standing in of_model)
+            out = sum(
+                standing.state is NodeState.EJECTED or standing.reason is Reason.TRIAL
+                for standing in of_model
+            )
+            assert out <= math.floor(judged * S.max_out_fraction), (model, of_model)
+        for index, standing in enumerate(standings):
+            factor = self.clock.state.factor[index]
+            assert 0.0 <= factor <= 1.0
+            if not standing.state.eligible:
+                assert factor == 0.0
+            elif standing.reason is not Reason.TRIAL:
+                assert factor > 0.0
+
+    @invariant()
+    def weights_are_weights(self) -> None:
+        clock = self.clock
+        decision = decide(
+            clock.nodes,
+            [None] * len(clock.nodes),
+            [math.inf] * len(clock.nodes),
+            clock.observed,
+            clock.state,
+            {},
+            WeightSettings(),
+            EntropySettings(),
+        )
+        assert ((decision.weight >= 0.0) & (decision.weight <= 1.0)).all()
+        assert ((decision.weight > 0.0) == (clock.state.factor > 0.0)).all()
+        assert (decision.entropy >= 0.0).all()
+        assert (clock.state.factor > 0.0).any() == (decision.weight == 1.0).any()
+
+    def teardown(self) -> None:
+        """All become well, operators let go: every node serves its whole share again."""
+        clock = self.clock
+        clock.engine_down.clear()
+        clock.silent_since_s.clear()
+        clock.frozen.clear()
+        clock.drains.clear()
+        clock.held.clear()
+        for name in NAMES:
+            clock.traffic[name] = dict(WELL)
+            clock.end(name, succeeded=clock.open_requests(name))
+        for _ in range(round(RECOVERY_S / 0.2)):
+            clock.tick()
+            self.check()
+        assert clock.count(NodeState.SERVING) == len(clock.nodes), clock.state.standings
+        assert clock.state.factor.tolist() == [1.0] * len(clock.nodes)
+
+
+States.TestCase.settings = settings(
+    max_examples=60,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    # Making a failing example smaller takes minutes; its steps are printed as they are.
+    phases=(Phase.explicit, Phase.generate),
+)
+TestStates = States.TestCase
