@@ -115,6 +115,13 @@ class Announcements:
         return ranked[0], [claim for claim in ranked[1:] if not self.lost(claim, now_s)]
 
     def _forget(self, now_s: float) -> None:
+        """Drop what was silent too long, unless more than half of the nodes are silent: then it is
+        the way to the agents that is broken, and the nodes are still there.
+        """
+        newest = [max(claim.arrived_s for claim in held.values()) for held in self._claims.values()]
+        silent = sum(now_s - arrived_s > self._lost_after_s for arrived_s in newest)
+        if silent > len(newest) / 2 and silent > 1:
+            return
         for name, claims in list(self._claims.items()):
             for claimant, claim in list(claims.items()):
                 if now_s - claim.arrived_s > self._forget_after_s:

@@ -43,15 +43,16 @@ class FastControlPlane(ControlPlane):
 
     async def _tick_forever(self) -> None:
         pushes = 0
+        self._tick(pushes)
         while True:
-            if self._spare_addresses:
-                self._restart(pushes)
-            self._tick(pushes)
-            while not self._taken():
-                await asyncio.sleep(_PACE_S)
-            pushes += 1
-            if pushes % PROGRESS == 0:
-                print(pushes, flush=True)
+            if self._taken():
+                pushes += 1
+                if pushes % PROGRESS == 0:
+                    print(pushes, flush=True)
+                if self._spare_addresses:
+                    self._restart(pushes)
+                self._tick(pushes)
+            await asyncio.sleep(_PACE_S)
 
     def _restart(self, number: int) -> None:
         place = number % len(self._fleet)
@@ -77,4 +78,6 @@ class FastControlPlane(ControlPlane):
 
 
 if __name__ == "__main__":
-    asyncio.run(FastControlPlane(yaml.safe_load(Path(sys.argv[1]).read_text())).run(asyncio.Event()))
+    asyncio.run(
+        FastControlPlane(yaml.safe_load(Path(sys.argv[1]).read_text())).run(asyncio.Event())
+    )

@@ -54,6 +54,17 @@ def test_a_node_that_its_agent_no_longer_names_is_lost_alone(known: Announcement
     assert known.lost(nodes["n2"], 14.0)
 
 
+def test_nodes_that_fall_silent_together_are_kept_and_one_of_many_is_forgotten(
+    known: Announcements,
+) -> None:
+    claims = [claim(f"n{number}", address=f"192.0.2.{number}:1") for number in range(1, 5)]
+    known.receive(report(*claims), 10.0)
+    late_s = 10.1 + FORGET_S
+    assert len(known.announced(late_s).nodes) == 4
+    known.receive(report(*claims[:3]), late_s)
+    assert known.announced(late_s).nodes.keys() == {"n1", "n2", "n3"}
+
+
 @pytest.mark.parametrize("epoch", [6, 4])
 def test_an_agent_may_replace_its_own_instance_by_any_other(
     known: Announcements, epoch: int

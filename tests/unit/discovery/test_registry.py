@@ -97,7 +97,8 @@ def test_file_and_agents_that_disagree_are_a_visible_conflict(
     assert known.view(100.0)[0].node.address == "192.0.2.99:80"
     assert len(known.conflicts) == 2
     assert len(caplog.records) == 2
-    assert names(known, 161.0) == ["f1", "f2"]
+    announce(known, 161.0, *(at(name, f"192.0.2.2{name}:80") for name in "123"))
+    assert names(known, 161.0) == ["1", "2", "3", "f1", "f2"]
     assert not known.conflicts
     assert [r.message.split(":")[0] for r in caplog.records[2:]] == ["no longer"] * 2
 

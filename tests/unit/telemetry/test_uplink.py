@@ -149,14 +149,18 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_waits_grow_within_their_bounds_and_begin_again_after_a_reset() -> None:
+def test_waits_grow_with_the_outage_within_their_bounds() -> None:
     backoff = Backoff(random.Random(1))
-    waits_s = [backoff.next_s() for _ in range(200)]
-    assert all(BACKOFF_MIN_S <= wait_s <= BACKOFF_MAX_S for wait_s in waits_s)
-    assert waits_s[0] <= 2 * BACKOFF_MIN_S and max(waits_s) > 0.8 * BACKOFF_MAX_S
-    assert len(set(waits_s)) == 200
-    backoff.reset()
-    assert backoff.next_s() <= 2 * BACKOFF_MIN_S
+
+    def longest_s(outage_s: float) -> float:
+        waits_s = [backoff.next_s(outage_s) for _ in range(200)]
+        assert all(BACKOFF_MIN_S <= wait_s <= BACKOFF_MAX_S for wait_s in waits_s)
+        assert len(set(waits_s)) == 200
+        return max(waits_s)
+
+    assert longest_s(0.0) <= 2 * BACKOFF_MIN_S
+    assert longest_s(5.0) <= 0.35
+    assert longest_s(600.0) > 0.9 * BACKOFF_MAX_S
 
 
 async def test_a_newer_report_replaces_one_that_was_not_taken() -> None:
