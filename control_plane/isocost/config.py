@@ -43,6 +43,10 @@ PositiveMs = Annotated[int, Field(gt=0, le=3_600_000)]
 class _Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
+    def contradictions(self) -> list[FieldError]:
+        """Fields that are good alone and cannot work together."""
+        return []
+
 
 class WeightSettings(_Settings):
     """Constants of W = free share * (1 - pcie) * exp(-factor * latency) * health (document B)."""
@@ -174,7 +178,7 @@ class ControlPlaneConfig(_Settings):
 
     listen: Endpoint = "127.0.0.1:18000"
     http: Endpoint = "127.0.0.1:18080"
-    tick_ms: int = Field(200, ge=20, le=10_000)
+    tick_ms: int = Field(200, ge=20, le=2_000)
     #: Folder of what must survive a restart: the settings by hand. None = they do not.
     state_dir: str | None = None
     discovery: DiscoverySettings = DiscoverySettings()
@@ -183,6 +187,25 @@ class ControlPlaneConfig(_Settings):
     entropy: EntropySettings = EntropySettings()
     filter: FilterSettings = FilterSettings()
     envoy: EnvoySettings = EnvoySettings()
+
+    def contradictions(self) -> list[FieldError]:
+        table_ms, lost_ms = self.filter.max_table_age_ms, self.discovery.lost_after_ms
+        forget_ms, longest_s = self.discovery.forget_after_ms, self.states.eject_max_s
+        checks = (
+            (
+                table_ms >= 3 * self.tick_ms,
+                FieldError("filter.max_table_age_ms", table_ms, "at least three times tick_ms"),
+            ),
+            (
+                forget_ms > lost_ms,
+                FieldError("discovery.forget_after_ms", forget_ms, "more than lost_after_ms"),
+            ),
+            (
+                longest_s >= self.states.eject_base_s,
+                FieldError("states.eject_max_s", longest_s, "at least eject_base_s"),
+            ),
+        )
+        return [error for good, error in checks if not good]
 
 
 class ModelSettings(_Settings):
@@ -240,7 +263,8 @@ class AgentConfig(_Settings):
 
     name: Name
     control_plane: Endpoint = "127.0.0.1:18000"
-    interval_ms: int = Field(200, ge=20, le=10_000)
+    #: A report that is a second old is stale.
+    interval_ms: int = Field(200, ge=20, le=1_000)
     nodes: tuple[AgentNodeSettings, ...] = Field(min_length=1, strict=False)
 
 
@@ -255,7 +279,8 @@ def load(kind: type[Config], path: Path) -> Config:
         raise ConfigError(str(path), [FieldError("(file)", str(path), str(error))]) from error
     try:
         data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # PyYAML itself fails with the latter two on impossible dates and on deep nesting.
         raise ConfigError(str(path), [FieldError("(file)", "not YAML", str(error))]) from error
     return parse(kind, {} if data is None else data, str(path))
 
@@ -263,9 +288,12 @@ def load(kind: type[Config], path: Path) -> Config:
 def parse(kind: type[Config], data: object, source: str) -> Config:
     """Check plain data against ``kind``; ConfigError names every refused field."""
     try:
-        return kind.model_validate(data)
+        config = kind.model_validate(data)
     except ValidationError as error:
         raise ConfigError(source, [_field_error(kind, item) for item in error.errors()]) from error
+    if contradictions := config.contradictions():
+        raise ConfigError(source, contradictions)
+    return config
 
 
 def _field_error(kind: type[BaseModel], item: Any) -> FieldError:

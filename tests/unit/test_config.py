@@ -42,6 +42,23 @@ def test_a_bad_value_is_refused_by_name(
     assert f"test: {field}: " in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({"tick_ms": 2000}, "filter.max_table_age_ms"),
+        (
+            {"discovery": {"lost_after_ms": 5000, "forget_after_ms": 5000}},
+            "discovery.forget_after_ms",
+        ),
+        ({"states": {"eject_base_s": 400.0}}, "states.eject_max_s"),
+    ],
+)
+def test_values_that_cannot_work_together_are_refused(data: object, field: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(ControlPlaneConfig, data, "test")
+    assert [error.field for error in caught.value.fields] == [field]
+
+
 def test_every_bad_field_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(ControlPlaneConfig, {"tick_ms": 0, "http": "x", "extra": 1}, "test")
@@ -54,7 +71,9 @@ def test_defaults_need_no_file_content(tmp_path: Path) -> None:
     assert load(ControlPlaneConfig, path) == ControlPlaneConfig()
 
 
-@pytest.mark.parametrize("content", [b"a: [", b"\xff\xfe\x00", b"a: b: c"])
+@pytest.mark.parametrize(
+    "content", [b"a: [", b"\xff\xfe\x00", b"a: b: c", b"state_dir: 2024-13-45", b"[" * 100_000]
+)
 def test_a_file_that_is_not_yaml_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "bad.yaml"
     path.write_bytes(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import http.client
 import json
 import os
 import socket
@@ -16,6 +17,8 @@ from isocost.errors import RejectedError, StartError
 
 DEFAULT_HTTP = "127.0.0.1:18080"
 _TIMEOUT_S = 5.0
+#: The environment's proxy is for other machines.
+_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def add_http_argument(parser: argparse.ArgumentParser) -> None:
@@ -47,14 +50,14 @@ def node_path(node: str, what: str) -> str:
     return f"/v1/nodes/{quote(node, safe='')}/{what}"
 
 
-def call(http: str, method: str, path: str, body: object = None) -> Any:
+def call(address: str, method: str, path: str, body: object = None) -> Any:
     """One call of the admin API; RejectedError carries its message, StartError says unreachable."""
-    request = urllib.request.Request(f"http://{http}{path}", method=method)
-    if body is not None:
-        request.data = json.dumps(body).encode()
-        request.add_header("content-type", "application/json")
+    data = None if body is None else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+        request = urllib.request.Request(
+            f"http://{address}{path}", data, {"content-type": "application/json"}, method=method
+        )
+        with _opener.open(request, timeout=_TIMEOUT_S) as response:
             return json.load(response)
     except urllib.error.HTTPError as error:
         with error:
@@ -64,5 +67,5 @@ def call(http: str, method: str, path: str, body: object = None) -> Any:
         except (ValueError, KeyError, TypeError):
             message = f"HTTP {error.code}: {text[:200]}"
         raise RejectedError(message) from error
-    except (OSError, ValueError) as error:
-        raise StartError(f"no control plane answers at {http}: {error} (--http)") from error
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise StartError(f"no control plane answers at {address}: {error} (--http)") from error
