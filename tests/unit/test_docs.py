@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from isocost.cli.main import COMMANDS
-from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
+from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile, load
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,3 +41,10 @@ def test_every_command_has_a_help_page_with_an_example(
         main([*command.split(), "--help"])
     assert caught.value.code == 0
     assert f"isocost {command}" in capsys.readouterr().out.split("examples:")[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(AgentConfig, "agent"), (ControlPlaneConfig, "control-plane")]
+)
+def test_the_example_configurations_are_good(kind: type[BaseModel], name: str) -> None:
+    assert load(kind, ROOT / "docs" / "examples" / f"{name}.yaml")  # type: ignore[type-var]
