@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, generate_latest
 
 from isocost.errors import IsocostError, RejectedError
 from isocost.manual import Note, parse_note
@@ -21,12 +20,11 @@ from isocost.manual import Note, parse_note
 class Subject(Protocol):
     """What the pages show and change."""
 
-    @property
-    def registry_of_metrics(self) -> CollectorRegistry: ...
+    async def metrics_page(self) -> bytes: ...
 
     def status(self) -> dict[str, object]: ...
 
-    def nodes(self) -> dict[str, object]: ...
+    async def nodes_page(self) -> str: ...
 
     def not_ready(self) -> str | None: ...
 
@@ -40,7 +38,7 @@ def application(subject: Subject) -> web.Application:
     app = web.Application(middlewares=[_errors_as_json], client_max_size=64 * 1024)
 
     async def metrics(_: web.Request) -> web.Response:
-        body = generate_latest(subject.registry_of_metrics)
+        body = await subject.metrics_page()
         return web.Response(body=body, headers={"content-type": "text/plain; version=0.0.4"})
 
     async def healthz(_: web.Request) -> web.Response:
@@ -55,7 +53,7 @@ def application(subject: Subject) -> web.Application:
         return _json(subject.status())
 
     async def nodes(_: web.Request) -> web.Response:
-        return _json(subject.nodes())
+        return web.json_response(text=await subject.nodes_page())
 
     async def put_override(request: web.Request) -> web.Response:
         data, note = await _order(request)

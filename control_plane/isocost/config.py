@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -16,9 +17,14 @@ from isocost.model import Model, Node
 Policy = Literal["weighted_random", "min_entropy"]
 
 
-def _endpoint(value: str) -> str:
+#: A name, an IPv4 address, or an IPv6 address in brackets.
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
+
+
+def endpoint(value: str) -> str:
+    """HOST:PORT as it is; ValueError says what is allowed."""
     host, _, port = value.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not _HOST.fullmatch(host) or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError("must be HOST:PORT with a port between 1 and 65535")
     return value
 
@@ -34,7 +40,7 @@ def _ip_endpoint(value: str) -> str:
     return value
 
 
-Endpoint = Annotated[str, AfterValidator(_endpoint)]
+Endpoint = Annotated[str, AfterValidator(endpoint)]
 IpEndpoint = Annotated[str, AfterValidator(_ip_endpoint)]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 PositiveMs = Annotated[int, Field(gt=0, le=3_600_000)]
@@ -192,6 +198,7 @@ class ControlPlaneConfig(_Settings):
         table_ms, lost_ms = self.filter.max_table_age_ms, self.discovery.lost_after_ms
         forget_ms, longest_s = self.discovery.forget_after_ms, self.states.eject_max_s
         checks = (
+            (self.listen != self.http, FieldError("http", self.http, "another than listen's")),
             (
                 table_ms >= 3 * self.tick_ms,
                 FieldError("filter.max_table_age_ms", table_ms, "at least three times tick_ms"),
@@ -250,6 +257,9 @@ class NodeListFile(_Settings):
 
     nodes: tuple[NodeSettings, ...] = Field((), strict=False)
 
+    def contradictions(self) -> list[FieldError]:
+        return _twice(self.nodes)
+
 
 class AgentNodeSettings(NodeSettings):
     #: The engine's metrics page.
@@ -267,8 +277,37 @@ class AgentConfig(_Settings):
     interval_ms: int = Field(200, ge=20, le=1_000)
     nodes: tuple[AgentNodeSettings, ...] = Field(min_length=1, strict=False)
 
+    def contradictions(self) -> list[FieldError]:
+        return _twice(self.nodes)
+
 
 Config = TypeVar("Config", bound=_Settings)
+
+
+def _twice(nodes: Sequence[NodeSettings]) -> list[FieldError]:
+    """Names and addresses that more than one node of a list has."""
+    errors = []
+    for key in ("name", "address"):
+        seen: set[str] = set()
+        for index, node in enumerate(nodes):
+            value = getattr(node, key)
+            if value in seen:
+                errors.append(FieldError(f"nodes.{index}.{key}", value, "another node has it"))
+            seen.add(value)
+    return errors
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """Of two equal keys YAML itself would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is there twice", node.start_mark
+                )
+        return super().construct_mapping(node, deep)
 
 
 def load(kind: type[Config], path: Path) -> Config:
@@ -276,12 +315,15 @@ def load(kind: type[Config], path: Path) -> Config:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), [FieldError("(file)", str(path), str(error))]) from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(
+            str(path), [FieldError("(file)", None, f"not readable: {reason}")]
+        ) from error
     try:
-        data = yaml.safe_load(text)
+        data = yaml.load(text, _UniqueKeys)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # PyYAML itself fails with the latter two on impossible dates and on deep nesting.
-        raise ConfigError(str(path), [FieldError("(file)", "not YAML", str(error))]) from error
+        raise ConfigError(str(path), [FieldError("(file)", None, f"not YAML: {error}")]) from error
     return parse(kind, {} if data is None else data, str(path))
 
 
@@ -290,7 +332,11 @@ def parse(kind: type[Config], data: object, source: str) -> Config:
     try:
         config = kind.model_validate(data)
     except ValidationError as error:
-        raise ConfigError(source, [_field_error(kind, item) for item in error.errors()]) from error
+        items = error.errors()
+        # A list that lacks what was refused in it is too short as well: that says nothing new.
+        inner = {item["loc"][:length] for item in items for length in range(len(item["loc"]))}
+        errors = [_field_error(kind, item) for item in items if item["loc"] not in inner]
+        raise ConfigError(source, errors) from error
     if contradictions := config.contradictions():
         raise ConfigError(source, contradictions)
     return config

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import signal
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 
-from isocost import manual
+from isocost import first_roster, manual, state_file
 from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.discovery.registry import Registry
 from isocost.discovery.telemetry_service import TelemetryService
-from isocost.errors import StartError
+from isocost.errors import StartError, StateError
 from isocost.manual import Manual, Note
 from isocost.metrics import ControlPlaneMetrics
 from isocost.observe.fleet import FleetObserver
@@ -30,13 +30,16 @@ from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
 from isocost.schedule import ticks
-from isocost.status import fleet_gauges, node_rows, push_status, unseen_rows
-from isocost.weight.override import parse_override
+from isocost.status import NodesPage, discovery_status, fleet_gauges, push_status
+from isocost.weight.override import parse_override, refuse_ignored
 
 log = logging.getLogger(__name__)
 
 #: Open streams get this long to end when the daemon stops.
 _STOP_GRACE_S = 0.5
+
+#: How often the names of the roster are compared with those that are kept.
+_KEEP_ROSTER_S = 1.0
 
 
 class ControlPlane:
@@ -52,16 +55,24 @@ class ControlPlane:
         self._state_dir = None if config.state_dir is None else Path(config.state_dir)
         if self._state_dir is None:
             log.info("no state_dir is configured: settings by hand end with this process")
-        kept = Manual() if self._state_dir is None else manual.load(self._state_dir)
+        kept, self._kept_names = Manual(), frozenset[str]()
+        if self._state_dir is not None:
+            state_file.prepare(self._state_dir)
+            kept = manual.load(self._state_dir)
+            self._kept_names = first_roster.load(self._state_dir)
         self._changing = asyncio.Lock()
-        self._pipeline = Pipeline(config, self._registry, self._observer, self._cache, kept)
-        self._metrics = ControlPlaneMetrics(
-            lambda: fleet_gauges(self._pipeline, self._observer, self._ads)
+        self._pipeline = Pipeline(
+            config, self._registry, self._observer, self._cache, kept, self._kept_names
         )
+        self._nodes_page = NodesPage(self._pipeline, self._observer)
+        self._metrics = ControlPlaneMetrics(
+            lambda: fleet_gauges(self._pipeline, self._registry, self._observer, self._ads)
+        )
+        #: What made the last tick fail; None = it did not.
+        self._failure: Exception | None = None
 
-    @property
-    def registry_of_metrics(self) -> CollectorRegistry:
-        return self._metrics.registry
+    async def metrics_page(self) -> bytes:
+        return await self._metrics.page()
 
     def status(self) -> dict[str, object]:
         return {
@@ -71,23 +82,30 @@ class ControlPlane:
             "nodes": self._pipeline.states(),
             "envoys": self._observer.envoys(),
             "decisions": vars(self._observer.decisions),
+            "discovery": discovery_status(self._registry),
             "push": push_status(self._ads),
         }
 
-    def nodes(self) -> dict[str, object]:
-        return {
-            "nodes": node_rows(self._pipeline, self._observer),
-            "unseen": unseen_rows(self._pipeline),
-        }
+    async def nodes_page(self) -> str:
+        return await self._nodes_page.text()
 
     def not_ready(self) -> str | None:
-        """Why this control plane cannot steer yet; None when it can."""
-        return None if self._pipeline.nodes else "no node is known yet"
+        """Why this control plane cannot steer now; None when it can."""
+        latest = self._pipeline.latest
+        if latest is None or not latest.nodes:
+            reason = "no node is known yet"
+        elif (age_s := time.monotonic() - latest.at_s) * 1e3 > self._config.filter.max_table_age_ms:
+            reason = f"the last table is {age_s:.1f} s old"
+        else:
+            return None
+        return reason if self._failure is None else f"{reason}; ticks fail: {self._failure!r}"
 
     async def override(self, name: str, data: dict[str, object] | None, note: Note) -> None:
         """Set a node's weight or entropy, or let go of it (None)."""
         self._pipeline.require_known(name)
         override = None if data is None else parse_override(data)
+        if override is not None:
+            refuse_ignored(override, self._config.filter.policy)
         await self._change(
             lambda now: now.overridden(name, override, None if override is None else note)
         )
@@ -121,26 +139,33 @@ class ControlPlane:
             server.add_insecure_port(self._config.listen)
         except RuntimeError as error:
             raise StartError(f"cannot listen on {self._config.listen} (--listen)") from error
-        runner = web.AppRunner(application(self), access_log=None)
+        runner = web.AppRunner(application(self), access_log=None, shutdown_timeout=_STOP_GRACE_S)
         await runner.setup()
-        tick: asyncio.Task[None] | None = None
+        tasks: list[asyncio.Task[object]] = []
         try:
             await self._bind_http(runner)
             await server.start()
             log.info("serving gRPC on %s, HTTP on %s", self._config.listen, self._config.http)
             # Everything made so far lives as long as the process: keep the collector off it.
             gc.freeze()
-            tick = asyncio.create_task(self._tick_forever())
-            stopping = asyncio.create_task(stop.wait())
-            await asyncio.wait((tick, stopping), return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
+            tasks += [
+                asyncio.create_task(work)
+                for work in (stop.wait(), self._tick_forever(), *self._keeping())
+            ]
+            # Only the first ever ends; another one that does has failed.
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if tick is not None:
-                tick.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await tick
+            for task in tasks:
+                task.cancel()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
             await server.stop(_STOP_GRACE_S)
             await runner.cleanup()
+        for end in ends:
+            if isinstance(end, Exception):
+                raise end
+
+    def _keeping(self) -> list[Coroutine[Any, Any, None]]:
+        return [] if self._state_dir is None else [self._keep_roster_forever(self._state_dir)]
 
     async def _bind_http(self, runner: web.AppRunner) -> None:
         host, _, port = self._config.http.rpartition(":")
@@ -151,19 +176,44 @@ class ControlPlane:
             raise StartError(f"cannot listen on {self._config.http}: {reason} (--http)") from error
 
     async def _tick_forever(self) -> None:
-        failing = False
         async for now_s in ticks(self._config.tick_ms / 1e3):
+            self._tick(now_s, int(time.time() * 1e3))
+
+    def _tick(self, now_s: float, unix_ms: int) -> None:
+        try:
+            with self._metrics.tick_seconds.time():
+                self._pipeline.tick(now_s, unix_ms)
+            self._failure = None
+        except Exception as error:
+            # The last good table stays in force and its age tells the filters; a daemon that
+            # died here would take discovery and status with it.
+            self._metrics.tick_errors.inc()
+            if self._failure is None or _kind(error) != _kind(self._failure):
+                log.exception("a tick failed; the last table stays")
+            self._failure = error
+
+    async def _keep_roster_forever(self, folder: Path) -> None:
+        """Keep the names that the next control plane waits for, beside the ticks."""
+        told = ""
+        async for _ in ticks(_KEEP_ROSTER_S):
+            latest = self._pipeline.latest
+            if latest is None or latest.heard_of == self._kept_names:
+                continue
+            names = latest.heard_of
             try:
-                with self._metrics.tick_seconds.time():
-                    self._pipeline.tick(now_s, int(time.time() * 1e3))
-                failing = False
-            except Exception:
-                # The last good table stays in force and its age tells the filters; a daemon that
-                # died here would take discovery and status with it.
-                self._metrics.tick_errors.inc()
-                if not failing:
-                    log.exception("a tick failed; the last table stays")
-                failing = True
+                await asyncio.to_thread(first_roster.save, folder, names)
+            except StateError as error:
+                if str(error) != told:
+                    log.warning("%s", error)
+                told = str(error)
+            else:
+                self._kept_names, told = names, ""
+
+
+def _kind(error: Exception) -> tuple[type[Exception], str, int]:
+    """What an error is and where it began: its words may differ from tick to tick."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return type(error), frame.filename, frame.lineno or 0
 
 
 async def serve(config: ControlPlaneConfig) -> None:

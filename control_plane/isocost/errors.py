@@ -11,13 +11,18 @@ class IsocostError(Exception):
 
 @dataclass(frozen=True)
 class FieldError:
-    """One refused configuration field: its dotted path, the value found, and what is allowed."""
+    """One refused configuration field: its dotted path, the value found, and what is allowed.
+
+    ``value`` None: nothing was found, ``allowed`` says what is wrong.
+    """
 
     field: str
     value: object
     allowed: str
 
     def __str__(self) -> str:
+        if self.value is None:
+            return f"{self.field}: {self.allowed}"
         return f"{self.field}: {self.value!r} is not allowed; {self.allowed}"
 
 

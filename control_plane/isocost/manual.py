@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from isocost.errors import ConfigError, FieldError, RejectedError, StateError
+from isocost.state_file import replace_json
 from isocost.weight.override import Override, parse_override
 
 FILE_NAME = "manual.json"
@@ -138,26 +136,10 @@ def save(folder: Path, manual: Manual) -> None:
         "nodes": {name: json_of(item) for name, item in sorted(manual.nodes.items())},
     }
     path = folder / FILE_NAME
-    temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f"{FILE_NAME}.", dir=folder)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=2, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-        temporary = None
-        directory = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        replace_json(path, content)
     except OSError as error:
         raise StateError(f"cannot keep the settings by hand in {path}: {error}") from error
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
 
 
 def _number(override: Override) -> dict[str, object]:

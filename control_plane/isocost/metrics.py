@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -14,68 +15,84 @@ from prometheus_client.registry import Collector
 class FleetGauges:
     """What is read at the moment of a scrape: per node, per state, per reason, and totals."""
 
-    nodes: Mapping[str, Mapping[str, float]]
+    nodes: Sequence[str]
+    #: By gauge, in the order of the nodes; nothing while there is no node.
+    columns: Mapping[str, Sequence[float]]
     states: Mapping[str, int]
     decisions: Mapping[str, int]
     #: Changes of state so far, by (from, to, reason): states and reasons are fixed words.
     transitions: Mapping[tuple[str, str, str], int]
     envoys: int
     subscribers: int
+    discovery_conflicts: int
+    discovery_file_bad: bool
 
 
 _NODE_GAUGES: Sequence[tuple[str, str]] = (
     ("weight", "Weight in [0,1]."),
     ("entropy", "Entropy; +Inf means never."),
-    ("in_flight", "Open requests over all Envoys."),
+    ("in_flight", "Open requests over all Envoys; NaN while that is not known."),
     ("share_factor", "Part of its share that the node's state and answers leave it, in [0,1]."),
 )
 
 
-class _FleetCollector(Collector):
-    """Reads the fleet at the scrape, so that a tick costs nothing and a gone node leaves."""
+class _One(Collector):
+    """One family for the writer."""
 
-    def __init__(self, read: Callable[[], FleetGauges]) -> None:
-        self._read = read
+    def __init__(self, family: Metric) -> None:
+        self._family = family
 
     def collect(self) -> Iterator[Metric]:
-        fleet = self._read()
-        for key, text in _NODE_GAUGES:
-            family = GaugeMetricFamily(f"isocost_node_{key}", text, labels=["node"])
-            for name, values in fleet.nodes.items():
-                family.add_metric([name], values[key])
-            yield family
-        states = GaugeMetricFamily("isocost_nodes", "Nodes by state.", labels=["state"])
-        for state, count in fleet.states.items():
-            states.add_metric([state], count)
-        yield states
-        reasons = GaugeMetricFamily(
-            "isocost_decisions",
-            "How the filters decided, since the start of this process.",
-            labels=["reason"],
-        )
-        for reason, count in fleet.decisions.items():
-            reasons.add_metric([reason], count)
-        yield reasons
-        transitions = CounterMetricFamily(
-            "isocost_node_transitions",
-            "Changes of node states.",
-            labels=["from", "to", "reason"],
-        )
-        for change, count in fleet.transitions.items():
-            transitions.add_metric(list(change), count)
-        yield transitions
-        yield GaugeMetricFamily("isocost_envoys", "Envoys that report.", value=fleet.envoys)
-        yield GaugeMetricFamily(
-            "isocost_xds_subscribers", "Open ADS streams.", value=fleet.subscribers
-        )
+        yield self._family
+
+
+def _families(fleet: FleetGauges) -> Iterator[Metric]:
+    for key, text in _NODE_GAUGES:
+        family = GaugeMetricFamily(f"isocost_node_{key}", text, labels=["node"])
+        for name, value in zip(fleet.nodes, fleet.columns.get(key, ()), strict=True):
+            family.add_metric([name], value)
+        yield family
+    states = GaugeMetricFamily("isocost_nodes", "Nodes by state.", labels=["state"])
+    for state, count in fleet.states.items():
+        states.add_metric([state], count)
+    yield states
+    reasons = GaugeMetricFamily(
+        "isocost_decisions",
+        "How the filters decided, since the start of this process.",
+        labels=["reason"],
+    )
+    for reason, count in fleet.decisions.items():
+        reasons.add_metric([reason], count)
+    yield reasons
+    transitions = CounterMetricFamily(
+        "isocost_node_transitions",
+        "Changes of node states.",
+        labels=["from", "to", "reason"],
+    )
+    for change, count in fleet.transitions.items():
+        transitions.add_metric(list(change), count)
+    yield transitions
+    yield GaugeMetricFamily("isocost_envoys", "Envoys that report.", value=fleet.envoys)
+    yield GaugeMetricFamily("isocost_xds_subscribers", "Open ADS streams.", value=fleet.subscribers)
+    yield GaugeMetricFamily(
+        "isocost_discovery_conflicts",
+        "Node names and addresses that are claimed twice.",
+        value=fleet.discovery_conflicts,
+    )
+    yield GaugeMetricFamily(
+        "isocost_discovery_file_error",
+        "1 = the discovery file of now cannot be used; the last good list stays.",
+        value=fleet.discovery_file_bad,
+    )
 
 
 class ControlPlaneMetrics:
     """One registry per control plane, so that several can live in one process."""
 
     def __init__(self, read: Callable[[], FleetGauges]) -> None:
+        """``read`` is called at each scrape: a tick costs nothing, and a gone node leaves."""
+        self._read = read
         self.registry = CollectorRegistry()
-        self.registry.register(_FleetCollector(read))
         self.tick_seconds = Histogram(
             "isocost_tick_seconds",
             "Time to score the fleet and publish a table.",
@@ -87,3 +104,11 @@ class ControlPlaneMetrics:
             "Ticks that failed; the last table stayed.",
             registry=self.registry,
         )
+
+    async def page(self) -> bytes:
+        """All metrics as text, family by family: between two of them the loop can tick."""
+        parts = [generate_latest(self.registry)]
+        for family in _families(self._read()):
+            await asyncio.sleep(0)
+            parts.append(generate_latest(_One(family)))
+        return b"".join(parts)

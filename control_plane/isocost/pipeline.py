@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
 
 from isocost.config import ControlPlaneConfig
 from isocost.discovery.registry import Registry
@@ -22,9 +23,10 @@ from isocost.push.resources.extension_config import extension_config
 from isocost.push.resources.routes import routes
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROUTES
+from isocost.score.constants import RosterConstants, roster_constants
 from isocost.weight.decide import Decision, decide
 from isocost.weight.fleet_states import FleetStates, Orders
-from isocost.weight.standing import Transition
+from isocost.weight.standing import Reason, Transition
 
 #: The fallback's weights follow ours this often at most: every change rebuilds Envoy's balancer.
 ENDPOINT_WEIGHTS_S = 10.0
@@ -33,10 +35,37 @@ ENDPOINT_WEIGHTS_S = 10.0
 #: another kind and must not hold up the table.
 _LOGGED_TRANSITIONS = 20
 
-#: To Envoy all states in which a node gets requests are one.
+#: To Envoy all states in which a node gets requests are one, ...
 _HEALTH = {state: NodeState.SERVING if state.eligible else state for state in NodeState}
+#: ... and one that may get nothing now, whatever its state, is as good as ejected.
+_HEALTH_AT_ZERO = {state: NodeState.EJECTED if state.eligible else state for state in NodeState}
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Latest:
+    """What the last tick published, as one: nobody sees the nodes of one tick with the numbers of
+    another. ``at_s`` is monotonic.
+    """
+
+    nodes: tuple[Node, ...]
+    samples: tuple[NodeSample | None, ...]
+    ages_s: tuple[float, ...]
+    observed: Observed
+    decision: Decision
+    table_version: int
+    at_s: float
+    at_unix_s: float
+
+    @property
+    def heard_of(self) -> frozenset[str]:
+        """The names of all nodes but those whose agents are silent."""
+        return frozenset(
+            node.name
+            for node, standing in zip(self.nodes, self.decision.state.standings, strict=True)
+            if standing.reason is not Reason.AGENT_SILENT
+        )
 
 
 class Pipeline:
@@ -49,29 +78,25 @@ class Pipeline:
         observer: FleetObserver,
         cache: Cache,
         manual: Manual,
+        expected: Set[str] = frozenset(),
     ) -> None:
+        """``expected``: the names that the first roster waits for, see FirstRoster."""
         self._config = config
         self._registry = registry
         self._observer = observer
         self._cache = cache
-        self._first = FirstRoster(config.discovery.settle_ms / 1e3)
+        self._first = FirstRoster(config.discovery.settle_ms / 1e3, expected)
         self._states = FleetStates(config.states, config.discovery.lost_after_ms / 1e3)
         self._encoder = EndpointEncoder()
         self._roster: tuple[int, TypeResources] | None = None
         self._node_ids: list[int] = []
+        self._constants: RosterConstants | None = None
         self._endpoint_health: tuple[NodeState, ...] = ()
         self._endpoint_weights_s = 0.0
         #: Settings by hand; replaced as a whole.
         self.manual = manual
-        self.nodes: tuple[Node, ...] = ()
-        self.samples: tuple[NodeSample | None, ...] = ()
-        self.ages_s: tuple[float, ...] = ()
-        self.decision: Decision | None = None
-        self.observed: Observed | None = None
-        self.table_version = 0
-        #: When the last tick was.
-        self.tick_s = 0.0
-        self.tick_unix_s = 0.0
+        #: None before the first roster. A tick that fails leaves it as it is.
+        self.latest: Latest | None = None
         #: Changes of state since the start of this process: (from, to, reason) and how often.
         self.transitions: Counter[tuple[str, str, str]] = Counter()
         cache.publish(
@@ -80,11 +105,22 @@ class Pipeline:
             TypeResources.hashed(EXTENSION, dict([extension_config(config.envoy, config.filter)])),
         )
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of the published roster."""
+        return () if self.latest is None else self.latest.nodes
+
+    @property
+    def table_version(self) -> int:
+        """The version of the published table; 0 = none."""
+        return 0 if self.latest is None else self.latest.table_version
+
     def tick(self, now_s: float, unix_ms: int) -> None:
         """Score the fleet as it is known now and publish it.
 
         Before the first discovery is complete nothing is published, so that a restart never
-        empties or shrinks a roster.
+        empties or shrinks a roster. What the next tick compares with is set once all is published,
+        so that a tick which fails half-way loses no change.
         """
         views = self._registry.view(now_s)
         ages_s = {view.node.name: view.sample_age_s for view in views}
@@ -92,55 +128,70 @@ class Pipeline:
         complete = self._first.complete(ages_s, now_s)
         if not (self._registry.first_discovery_done(now_s) and complete):
             return
-        self.tick_s, self.tick_unix_s = now_s, unix_ms / 1e3
         nodes = tuple(view.node for view in views)
-        roster_changed = self._roster is None or nodes != self.nodes
-        if roster_changed:
+        roster, node_ids, constants = self._roster, self._node_ids, self._constants
+        if roster is None or nodes != self.nodes:
             version, content = encode_roster(nodes)
-            self._roster = (version, roster_resources(version, content))
-            self._node_ids = [node.id for node in nodes]
-            self._observer.keep(self._node_ids)
-            self.nodes = nodes
-        assert self._roster is not None
-        self.samples = tuple(view.sample for view in views)
-        self.ages_s = tuple(ages_s.values())
-        self.observed = self._observer.view(self._node_ids, now_s)
+            roster = version, roster_resources(version, content)
+            node_ids = [node.id for node in nodes]
+            constants = roster_constants(nodes, self._config.entropy)
+            self._observer.keep(node_ids)
+        samples = tuple(view.sample for view in views)
+        observed = self._observer.view(node_ids, now_s)
+        orders = self._orders(unix_ms / 1e3)
         state = self._states.tick(
-            self.nodes,
-            self.samples,
-            self.ages_s,
-            self.observed,
-            self._orders(self.tick_unix_s),
+            nodes,
+            samples,
+            tuple(ages_s.values()),
+            observed,
+            orders,
             now_s,
-            adopting=not self._first.settled(now_s),
+            # Those of the first roster were there before this process, however late it is.
+            adopting=self.latest is None or not self._first.settled(now_s),
         )
         self._note(state.transitions)
-        self.decision = decide(
-            self.nodes,
-            self.samples,
-            self.ages_s,
-            self.observed,
+        decision = decide(
+            nodes,
+            samples,
+            tuple(ages_s.values()),
+            observed,
             state,
             self.manual.overrides,
             self._config.weight,
             self._config.entropy,
+            constants=constants,
         )
-        # Versions rise, also when the clock stands still or was set back.
-        self.table_version = max(self.table_version + 1, unix_ms)
-        roster_version, roster = self._roster
-        states = [standing.state for standing in state.standings]
+        latest = Latest(
+            nodes,
+            samples,
+            tuple(ages_s.values()),
+            observed,
+            decision,
+            # Versions rise, also when the clock stands still or was set back.
+            table_version=max(self.table_version + 1, unix_ms),
+            at_s=now_s,
+            at_unix_s=unix_ms / 1e3,
+        )
+        roster_version, roster_content = roster
         table = encode_table(
-            self.table_version,
+            latest.table_version,
             roster_version,
             unix_ms,
-            self.decision.weight,
-            self.decision.entropy,
-            states,
+            decision.weight,
+            decision.entropy,
+            [standing.state for standing in state.standings],
         )
-        types = [roster, table_resources(self.table_version, table)]
-        if endpoints := self._endpoints(states, roster_changed, now_s):
-            types.append(endpoints)
+        health = _health(latest, orders.held)
+        weights_due = now_s - self._endpoint_weights_s >= ENDPOINT_WEIGHTS_S
+        types = [roster_content, table_resources(latest.table_version, table)]
+        endpoints_due = weights_due or roster is not self._roster or health != self._endpoint_health
+        if endpoints_due:
+            types.append(self._endpoints(latest, health))
         self._cache.publish(*types)
+        self.latest = latest
+        self._roster, self._node_ids, self._constants = roster, node_ids, constants
+        if endpoints_due:
+            self._endpoint_health, self._endpoint_weights_s = health, now_s
 
     def _orders(self, unix_s: float) -> Orders:
         held = {
@@ -165,20 +216,12 @@ class Pipeline:
         if more > 0:
             log.warning("%d more nodes changed their state at once", more)
 
-    def _endpoints(
-        self, states: Sequence[NodeState], roster_changed: bool, now_s: float
-    ) -> TypeResources | None:
-        """The endpoints if nodes or their health changed, or if the weights are due."""
-        due = now_s - self._endpoint_weights_s >= ENDPOINT_WEIGHTS_S
-        health = tuple(map(_HEALTH.__getitem__, states))
-        if not (roster_changed or due or health != self._endpoint_health):
-            return None
-        assert self.decision is not None
-        self._endpoint_health = health
-        self._endpoint_weights_s = now_s
+    def _endpoints(self, latest: Latest, health: Sequence[NodeState]) -> TypeResources:
         name, body = self._encoder.encode(
             NodeEndpoint(node, state, integer_weight(float(weight)))
-            for node, state, weight in zip(self.nodes, states, self.decision.weight, strict=True)
+            for node, state, weight in zip(
+                latest.nodes, health, latest.decision.weight, strict=True
+            )
         )
         return TypeResources.hashed(ENDPOINTS, {name: body})
 
@@ -194,6 +237,15 @@ class Pipeline:
 
     def states(self) -> dict[str, int]:
         """Nodes by state, every state named."""
-        standings = self.decision.state.standings if self.decision else ()
+        standings = self.latest.decision.state.standings if self.latest else ()
         found = Counter(standing.state for standing in standings)
         return {state.name.lower(): found[state] for state in NodeState}
+
+
+def _health(latest: Latest, held: Set[str]) -> tuple[NodeState, ...]:
+    """The nodes' health as Envoy is told: its fallback and its retries know no other rule."""
+    standings, factor = latest.decision.state.standings, latest.decision.state.factor
+    return tuple(
+        (_HEALTH if share > 0 and node.name not in held else _HEALTH_AT_ZERO)[standing.state]
+        for node, standing, share in zip(latest.nodes, standings, factor.tolist(), strict=True)
+    )

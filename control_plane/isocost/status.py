@@ -2,69 +2,109 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
+from collections.abc import Iterator
 
-from isocost.manual import json_of
+import numpy as np
+
+from isocost.discovery.registry import Registry
+from isocost.manual import Manual, json_of
 from isocost.metrics import FleetGauges
 from isocost.model import Signal
 from isocost.observe.fleet import FleetObserver
-from isocost.pipeline import Pipeline
+from isocost.pipeline import Latest, Pipeline
 from isocost.push.ads import AdsService
 from isocost.score.columns import Column
 
+#: Rows made at once: about a millisecond, so that the page of a large fleet holds no tick up. (A
+#: thread would keep the interpreter for 5 ms at a time.)
+_ROWS_AT_ONCE = 32
 
-def node_rows(pipeline: Pipeline, observer: FleetObserver) -> list[dict[str, object]]:
+
+class NodesPage:
+    """All nodes as JSON text: made once per table, and in parts between which the loop can tick."""
+
+    def __init__(self, pipeline: Pipeline, observer: FleetObserver) -> None:
+        self._pipeline = pipeline
+        self._observer = observer
+        self._making = asyncio.Lock()
+        self._of: tuple[Latest | None, Manual] | None = None
+        self._text = ""
+
+    async def text(self) -> str:
+        """The page of the table and the settings of now."""
+        async with self._making:
+            latest, manual = self._pipeline.latest, self._pipeline.manual
+            if self._of is None or self._of[0] is not latest or self._of[1] is not manual:
+                rows: list[str] = []
+                for row in node_rows(latest, manual, self._observer) if latest else ():
+                    rows.append(json.dumps(row, allow_nan=False))
+                    if len(rows) % _ROWS_AT_ONCE == 0:
+                        await asyncio.sleep(0)
+                unseen = json.dumps(unseen_rows(latest, manual), allow_nan=False)
+                self._text = f'{{"nodes": [{", ".join(rows)}], "unseen": {unseen}}}'
+                self._of = latest, manual
+            return self._text
+
+
+def node_rows(
+    latest: Latest, manual: Manual, observer: FleetObserver
+) -> Iterator[dict[str, object]]:
     """One object per node. Unknown numbers are null; an infinite entropy is the text "inf"."""
-    decision, observed = pipeline.decision, pipeline.observed
-    if decision is None or observed is None:
-        return []
-    rows: list[dict[str, object]] = []
-    for index, node in enumerate(pipeline.nodes):
-        sample = pipeline.samples[index]
-        state = decision.state
-        age_s = pipeline.tick_s - float(state.since_s[index])
+    decision, observed = latest.decision, latest.observed
+    state = decision.state
+    # A gateway that is silent may have requests open: that is not zero.
+    known = observed.in_flight_known
+    for index, node in enumerate(latest.nodes):
+        sample = latest.samples[index]
+        age_s = latest.at_s - float(state.since_s[index])
         entropy = float(decision.entropy[index])
-        rows.append(
-            {
-                "name": node.name,
-                "instance_id": node.instance_id,
-                "address": node.address,
-                "rack": node.rack,
-                "host": node.host,
-                "gpu_kind": node.gpu_kind,
-                "gpu_count": node.gpu_count,
-                "models": [model.name for model in node.models],
-                "state": state.standings[index].state.name.lower(),
-                "reason": state.standings[index].reason.value,
-                "state_age_s": age_s,
-                "since_unix_s": pipeline.tick_unix_s - age_s,
-                "share_factor": float(state.factor[index]),
-                "failure_ratio": float(state.evidence.failure_ratio[index]),
-                "weight": float(decision.weight[index]),
-                "entropy": entropy if math.isfinite(entropy) else "inf",
-                "in_flight": int(observed.in_flight[index]),
-                "running": _known(sample.engine.running) if sample else None,
-                "waiting": _known(sample.engine.waiting) if sample else None,
-                "free_vram_share": _cell(decision.free_share, index),
-                "pcie_utilisation": _cell(decision.pcie_utilisation, index),
-                "latency_ms": _cell(decision.latency_ms, index),
-                "health": float(decision.health[index]),
-                "sample_age_s": pipeline.ages_s[index] if sample else None,
-                "outcomes": observer.outcomes(node.id),
-                **json_of(pipeline.manual.of(node.name)),
-            }
-        )
-    return rows
+        yield {
+            "name": node.name,
+            "instance_id": node.instance_id,
+            "address": node.address,
+            "rack": node.rack,
+            "host": node.host,
+            "gpu_kind": node.gpu_kind,
+            "gpu_count": node.gpu_count,
+            "models": [model.name for model in node.models],
+            "state": state.standings[index].state.name.lower(),
+            "reason": state.standings[index].reason.value,
+            "state_age_s": age_s,
+            "since_unix_s": latest.at_unix_s - age_s,
+            "share_factor": float(state.factor[index]),
+            "failure_ratio": float(state.evidence.failure_ratio[index]),
+            "weight": float(decision.weight[index]),
+            "entropy": entropy if math.isfinite(entropy) else "inf",
+            # A gateway that is silent may have requests open: that is not zero.
+            "in_flight": int(observed.in_flight[index]) if known[index] else None,
+            "running": _known(sample.engine.running) if sample else None,
+            "waiting": _known(sample.engine.waiting) if sample else None,
+            "free_vram_share": _cell(decision.free_share, index),
+            "pcie_utilisation": _cell(decision.pcie_utilisation, index),
+            "latency_ms": _cell(decision.latency_ms, index),
+            "health": float(decision.health[index]),
+            "sample_age_s": latest.ages_s[index] if sample else None,
+            "outcomes": observer.outcomes(node.id),
+            **json_of(manual.of(node.name)),
+        }
 
 
-def unseen_rows(pipeline: Pipeline) -> list[dict[str, object]]:
+def unseen_rows(latest: Latest | None, manual: Manual) -> list[dict[str, object]]:
     """What is set by hand for nodes that are not there now."""
-    known = {node.name for node in pipeline.nodes}
+    known = {node.name for node in latest.nodes} if latest else set()
     return [
         {"name": name, **json_of(by_hand)}
-        for name, by_hand in sorted(pipeline.manual.nodes.items())
+        for name, by_hand in sorted(manual.nodes.items())
         if name not in known
     ]
+
+
+def discovery_status(registry: Registry) -> dict[str, object]:
+    """What is claimed twice, and why the discovery file of now is not in use (null: it is)."""
+    return {"conflicts": list(registry.conflicts), "file_error": registry.file_error}
 
 
 def push_status(ads: AdsService) -> dict[str, object]:
@@ -94,25 +134,31 @@ def push_status(ads: AdsService) -> dict[str, object]:
     }
 
 
-def fleet_gauges(pipeline: Pipeline, observer: FleetObserver, ads: AdsService) -> FleetGauges:
-    """What a scrape of the metrics reads."""
-    decision, observed = pipeline.decision, pipeline.observed
-    nodes = {}
-    if decision is not None and observed is not None:
-        for index, node in enumerate(pipeline.nodes):
-            nodes[node.name] = {
-                "weight": float(decision.weight[index]),
-                "entropy": float(decision.entropy[index]),
-                "in_flight": int(observed.in_flight[index]),
-                "share_factor": float(decision.state.factor[index]),
-            }
+def fleet_gauges(
+    pipeline: Pipeline, registry: Registry, observer: FleetObserver, ads: AdsService
+) -> FleetGauges:
+    """What a scrape of the metrics reads: a copy, which nothing changes while it is written."""
+    latest = pipeline.latest
+    columns = {}
+    if latest is not None:
+        columns = {
+            "weight": latest.decision.weight.tolist(),
+            "entropy": latest.decision.entropy.tolist(),
+            "in_flight": np.where(
+                latest.observed.in_flight_known, latest.observed.in_flight, np.nan
+            ).tolist(),
+            "share_factor": latest.decision.state.factor.tolist(),
+        }
     return FleetGauges(
-        nodes=nodes,
+        nodes=tuple(node.name for node in pipeline.nodes),
+        columns=columns,
         states=pipeline.states(),
-        decisions=vars(observer.decisions),
-        transitions=pipeline.transitions,
+        decisions=dict(vars(observer.decisions)),
+        transitions=dict(pipeline.transitions),
         envoys=len(observer.envoys()),
         subscribers=len(ads.clients()),
+        discovery_conflicts=len(registry.conflicts),
+        discovery_file_bad=registry.file_error is not None,
     )
 
 

@@ -64,4 +64,5 @@ async def stream(
 
 async def in_flight(fleet: Fleet, wanted: int) -> bool:
     """Does the control plane count exactly that many open requests?"""
-    return sum(row["in_flight"] for row in await fleet.node_rows()) == wanted
+    counts = [row["in_flight"] for row in await fleet.node_rows()]
+    return None not in counts and sum(counts) == wanted

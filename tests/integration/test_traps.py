@@ -69,7 +69,7 @@ async def test_a_trap_costs_its_request_and_the_streams_of_its_worker(
         for backend in backends:
             backend.answer = held_stream(held)
         before = len(fleet.envoy.access_log())
-        await asyncio.gather(*map(begin_stream, cut + spared))
+        await asyncio.gather(*(connection.begin_stream() for connection in cut + spared))
         await wait_until(lambda: fleet.counts(2 * STREAMS_EACH), "every stream is counted")
 
         for backend in backends:
@@ -105,7 +105,7 @@ async def test_five_traps_in_a_second_cost_a_second_of_that_worker(
         for backend in backends:
             backend.answer = held_stream(held)
         stream = spared.pop()
-        await begin_stream(stream)
+        await stream.begin_stream()
         for backend in backends:
             backend.answer = ok
         asking = asyncio.create_task(keep_asking(spared[0]))
@@ -141,12 +141,6 @@ async def test_a_trap_of_the_feed_costs_no_request_and_three_seconds_of_fresh_ta
     assert oldest_ms <= FRESH_AGAIN_MS
     assert growth["Envoy"] <= FLAT_SHARE
     print(f"{len(entries)} requests, oldest table {oldest_ms} ms, {growth}, {streams}")
-
-
-async def begin_stream(connection: Connection) -> None:
-    connection.send()
-    assert (await connection.head()).status == 200
-    assert await connection.chunk()
 
 
 async def first_success(connections: list[Connection]) -> tuple[int, float]:

@@ -20,6 +20,7 @@ from isocost.errors import ConfigError
             "greater than or equal to 0",
         ),
         ({"listen": "127.0.0.1:70000"}, "listen", "127.0.0.1:70000", "between 1 and 65535"),
+        ({"listen": "foo bar:1"}, "listen", "foo bar:1", "HOST:PORT"),
         ({"listen": "127.0.0.1"}, "listen", "127.0.0.1", "HOST:PORT"),
         ({"tick_ms": 1}, "tick_ms", 1, "greater than or equal to 20"),
         ({"tick_ms": "fast"}, "tick_ms", "fast", "valid integer"),
@@ -104,6 +105,29 @@ def test_a_bad_node_is_refused_by_its_place(change: dict[str, object], field: st
     with pytest.raises(ConfigError) as caught:
         parse(NodeListFile, {"nodes": [NODE | change]}, "nodes.yaml")
     assert [error.field for error in caught.value.fields] == [field]
+
+
+@pytest.mark.parametrize("key", ["name", "address"])
+def test_two_nodes_with_one_name_or_address_are_refused(key: str) -> None:
+    other = {"name": "b", "address": "192.0.2.2:8000", "rack": "r1", "host": "h1"}
+    with pytest.raises(ConfigError) as caught:
+        parse(NodeListFile, {"nodes": [NODE, other | {key: NODE[key]}]}, "nodes.yaml")
+    (error,) = caught.value.fields
+    assert (error.field, error.value) == (f"nodes.1.{key}", NODE[key])
+
+
+def test_a_bad_entry_of_a_list_is_told_once() -> None:
+    nodes = [NODE | {"gpu_count": 0, "metrics_url": "http://a", "telemetry_url": "http://a"}]
+    with pytest.raises(ConfigError) as caught:
+        parse(AgentConfig, {"name": "host-1", "nodes": nodes}, "agent.yaml")
+    assert [error.field for error in caught.value.fields] == ["nodes.0.gpu_count"]
+
+
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "twice.yaml"
+    path.write_text("tick_ms: 200\ntick_ms: 100\n")
+    with pytest.raises(ConfigError, match="'tick_ms' is there twice"):
+        load(ControlPlaneConfig, path)
 
 
 def test_an_ipv6_address_in_brackets_is_a_node_address() -> None:

@@ -21,10 +21,20 @@ _TIMEOUT_S = 5.0
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
+def _endpoint(value: str) -> str:
+    from isocost.config import endpoint
+
+    try:
+        return endpoint(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{value!r} is not allowed; it {error}") from error
+
+
 def add_http_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--http",
         metavar="HOST:PORT",
+        type=_endpoint,
         default=DEFAULT_HTTP,
         help=f"the control plane's HTTP address (default {DEFAULT_HTTP})",
     )
@@ -66,6 +76,10 @@ def call(address: str, method: str, path: str, body: object = None) -> Any:
             message = json.loads(text)["error"]["message"]
         except (ValueError, KeyError, TypeError):
             message = f"HTTP {error.code}: {text[:200]}"
-        raise RejectedError(message) from error
+        # 5xx: the order was good, the control plane could not carry it out.
+        raise (StartError if error.code >= 500 else RejectedError)(message) from error
+    except http.client.BadStatusLine as error:
+        # Whatever it said may be binary: not for a terminal.
+        raise StartError(f"what answers at {address} is no control plane (--http)") from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise StartError(f"no control plane answers at {address}: {error} (--http)") from error

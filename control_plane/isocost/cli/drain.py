@@ -85,8 +85,7 @@ def _progress(row: Mapping[str, Any] | None) -> tuple[str, int | None]:
     """What to say of a node, and its exit code once it is decided."""
     if row is None:
         return "is not there any more", 1
-    count = row["in_flight"]
-    left = f"{count} open request{'' if count == 1 else 's'}"
+    left = _left(row)
     if row["reason"] == "drained":
         return "drained", 0
     if row["reason"] == "drain_timed_out":
@@ -94,3 +93,17 @@ def _progress(row: Mapping[str, Any] | None) -> tuple[str, int | None]:
     if row["drain"] is None:
         return "somebody ended the drain", 1
     return left, None
+
+
+def _left(row: Mapping[str, Any]) -> str:
+    """What is open: the gateways' count, or the engine's where theirs is not known or is zero."""
+    count = row["in_flight"]
+    engine = [row["running"], row["waiting"]]
+    if count:
+        return f"{count} open request{'' if count == 1 else 's'}"
+    if any(engine):
+        told = f"{sum(value or 0 for value in engine):g} requests in the engine"
+        return told if count is None else f"0 open requests at the gateways, {told}"
+    if count is None:
+        return "open requests not known: a gateway is silent"
+    return "0 open requests" if None not in engine else "0 open requests at the gateways"

@@ -70,9 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    modules = {name: importlib.import_module(path) for name, path in COMMANDS.items()}
-    args = build_parser(modules).parse_args(argv)
     try:
+        modules = {name: importlib.import_module(path) for name, path in COMMANDS.items()}
+        args = build_parser(modules).parse_args(argv)
         return int(args.run(args))
     except ConfigError as error:
         print(error, file=sys.stderr)

@@ -14,22 +14,20 @@ from isocost.model import NodeSample
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """The latest sample of a node, who sent it, and when it came."""
+    """The latest sample of a node, the report that it came with, and when it came."""
 
     sample: NodeSample
-    agent: str
-    sequence: int
+    report: AgentReport
     arrived_s: float
 
     @property
     def claimant(self) -> str:
-        return f"agent {self.agent} on {self.sample.node.host or 'an unnamed host'}"
+        return f"agent {self.report.agent} on {self.sample.node.host}"
 
     @property
     def start_epoch(self) -> int:
-        """Unix seconds at which the instance started; 0 = its identity does not tell."""
-        epoch = self.sample.node.instance_id.rpartition("@")[2]
-        return int(epoch) if epoch.isdecimal() else 0
+        """Unix seconds at which the instance started: that it is a number was checked."""
+        return int(self.sample.node.instance_id.rpartition("@")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +60,18 @@ class Announcements:
         self._forget_after_s = forget_after_s
         # By node name, then by agent and host: both in the order of their first claim.
         self._claims: dict[str, dict[tuple[str, str], Announcement]] = {}
+        # By agent: when it last spoke, also of no nodes.
+        self._heard_s: dict[str, float] = {}
 
     def receive(self, report: AgentReport, now_s: float) -> None:
-        """Take a report that arrived at ``now_s``."""
+        """Take a report that arrived at ``now_s``; what a newer one has told already stays."""
+        self._heard_s[report.agent] = now_s
         for sample in report.samples:
             claims = self._claims.setdefault(sample.node.name, {})
-            claims[report.agent, sample.node.host] = Announcement(
-                sample, report.agent, report.sequence, now_s
-            )
+            held = claims.get((report.agent, sample.node.host))
+            # A machine that lost both clocks is believed again after its silence.
+            if held is None or report.follows(held.report) or self.lost(held, now_s):
+                claims[report.agent, sample.node.host] = Announcement(sample, report, now_s)
 
     def lost(self, announcement: Announcement, now_s: float) -> bool:
         return now_s - announcement.arrived_s > self._lost_after_s
@@ -115,13 +117,16 @@ class Announcements:
         return ranked[0], [claim for claim in ranked[1:] if not self.lost(claim, now_s)]
 
     def _forget(self, now_s: float) -> None:
-        """Drop what was silent too long, unless more than half of the nodes are silent: then it is
-        the way to the agents that is broken, and the nodes are still there.
+        """Drop what was silent too long, unless more than half of the agents are silent: then it
+        is the way to them that is broken, and the nodes are still there. One agent alone may well
+        have died with its machine, however many nodes it had.
         """
-        newest = [max(claim.arrived_s for claim in held.values()) for held in self._claims.values()]
-        silent = sum(now_s - arrived_s > self._lost_after_s for arrived_s in newest)
-        if silent > len(newest) / 2 and silent > 1:
+        silent = sum(now_s - heard_s > self._lost_after_s for heard_s in self._heard_s.values())
+        if silent > len(self._heard_s) / 2 and silent > 1:
             return
+        for agent, heard_s in list(self._heard_s.items()):
+            if now_s - heard_s > self._forget_after_s:
+                del self._heard_s[agent]
         for name, claims in list(self._claims.items()):
             for claimant, claim in list(claims.items()):
                 if now_s - claim.arrived_s > self._forget_after_s:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from isocost.config import NodeListFile, load
+from isocost.config import NodeListFile, NodeSettings, load
+from isocost.discovery.address import canonical
 from isocost.errors import ConfigError, FieldError
 from isocost.model import Node
 
 #: A node in a file has no known start: the epoch of its instance is this.
 NO_EPOCH = 0
+#: A list that lost nodes must still say so after this long: a tool that writes it piece by piece,
+#: or clears it first, is done by then.
+SETTLE_S = 5.0
 
 log = logging.getLogger(__name__)
 
 
 class FileNodes:
-    """The nodes of one file, read again when it changes. ConfigError if it cannot be used now."""
+    """The nodes of one file, read again when it changes. ConfigError if it cannot be used now.
+
+    What is new counts at once; a node that is gone stays until the file has said the same twice,
+    SETTLE_S apart, or until another one has its name or address.
+    """
 
     def __init__(self, path: Path, apart: Callable[[Callable[[], None]], None]) -> None:
         """``apart`` runs a reading without holding up the caller: a large file takes seconds."""
@@ -27,29 +35,55 @@ class FileNodes:
         self._apart = apart
         self._reading = False
         self._seen = _identity(path)
-        self.nodes: tuple[Node, ...] = _read(path)
+        self._listed = _read(path)
+        # When to read again to let go of nodes that the list lost; None = it lost none.
+        self._settled_s: float | None = None
+        self.nodes: tuple[Node, ...] = self._listed
         #: Why the file of now is not the one in use; None = it is.
         self.error: ConfigError | None = None
 
-    def refresh(self) -> None:
-        """Begin to read the file if it changed; ``nodes`` changes when that is done."""
-        if self._reading or (seen := _identity(self._path)) == self._seen:
+    def refresh(self, now_s: float) -> None:
+        """Begin to read the file if it changed or has to say again what it lost; ``nodes`` changes
+        when that is done.
+        """
+        if self._reading:
+            return
+        seen = _identity(self._path)
+        settled = self._settled_s is not None and now_s >= self._settled_s
+        if seen == self._seen and not settled:
             return
         self._seen = seen
         self._reading = True
-        self._apart(self._read)
+        self._apart(lambda: self._read(now_s, settled))
 
-    def _read(self) -> None:
+    def _read(self, now_s: float, settled: bool) -> None:
         try:
-            nodes = _read(self._path)
+            listed = _read(self._path)
         except ConfigError as error:
             self.error = error
+            # Said twice means twice in a row.
+            self._settled_s = None if self._settled_s is None else now_s + SETTLE_S
             log.warning("the last good node list stays: %s", error)
         else:
-            self.nodes, self.error = nodes, None
-            log.info("%s: %d nodes", self._path, len(nodes))
+            again = settled and listed == self._listed
+            lost = () if again else _lost(self.nodes, listed)
+            if not lost:
+                self._settled_s = None
+            elif self._settled_s is None or listed != self._listed:
+                self._settled_s = now_s + SETTLE_S
+            self._listed, self.nodes, self.error = listed, listed + lost, None
+            log.info("%s: %d nodes", self._path, len(listed))
+            if lost:
+                log.warning("%s: kept until it says so again: %d nodes", self._path, len(lost))
         finally:
             self._reading = False
+
+
+def _lost(held: tuple[Node, ...], listed: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Those of ``held`` that the list has lost and that it did not replace."""
+    names = {node.name for node in listed}
+    addresses = {node.address for node in listed}
+    return tuple(node for node in held if node.name not in names and node.address not in addresses)
 
 
 def in_thread(work: Callable[[], None]) -> None:
@@ -70,13 +104,12 @@ def _read(path: Path) -> tuple[Node, ...]:
     if "nodes" not in settings.model_fields_set:
         # An empty file is one that is just being written; `nodes: []` is a list of none.
         raise ConfigError(str(path), [FieldError("nodes", None, "it is required")])
-    nodes = tuple(item.node(NO_EPOCH) for item in settings.nodes)
-    twice = [
-        FieldError(f"nodes.*.{field}", value, "must be there only once")
-        for field in ("name", "address")
-        for value, count in Counter(getattr(node, field) for node in nodes).items()
-        if count > 1
-    ]
-    if twice:
-        raise ConfigError(str(path), twice)
-    return nodes
+    return tuple(_node(item, path) for item in settings.nodes)
+
+
+def _node(item: NodeSettings, path: Path) -> Node:
+    try:
+        return replace(item.node(NO_EPOCH), address=canonical(item.address))
+    except ValueError as error:
+        refused = FieldError("nodes.*.address", item.address, str(error))
+        raise ConfigError(str(path), [refused]) from error

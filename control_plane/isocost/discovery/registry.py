@@ -24,14 +24,12 @@ log = logging.getLogger(__name__)
 class NodeView:
     """One node as discovery sees it.
 
-    ``sample_age_s`` is the time since the sample arrived, infinite without one. ``reachable``:
-    its agent spoke lately, or it has none; whether its engine answers is in the sample.
+    ``sample_age_s`` is the time since the sample arrived, infinite without one.
     """
 
     node: Node
     sample: NodeSample | None
     sample_age_s: float
-    reachable: bool
 
 
 class Registry:
@@ -85,7 +83,6 @@ class Registry:
                 node=claim.sample.node,
                 sample=claim.sample,
                 sample_age_s=now_s - claim.arrived_s,
-                reachable=not self._announcements.lost(claim, now_s),
             )
             for name, claim in announced.nodes.items()
         }
@@ -97,7 +94,7 @@ class Registry:
             return ()
         if now_s - self._looked_s >= FILE_PERIOD_S:
             self._looked_s = now_s
-            self._file.refresh()
+            self._file.refresh(now_s)
         return self._file.nodes
 
     def _log(self, conflicts: frozenset[Conflict]) -> None:
@@ -122,5 +119,5 @@ def _add_file(views: dict[str, NodeView], nodes: Iterable[Node]) -> frozenset[Co
                 Conflict(f"address {node.address}", f"node {holder}", f"the file's {node.name}")
             )
         elif view is None:
-            views[node.name] = NodeView(node, None, math.inf, True)
+            views[node.name] = NodeView(node, None, math.inf)
     return frozenset(conflicts)

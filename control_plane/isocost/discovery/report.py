@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from isocost.errors import TelemetryError
+from pydantic import TypeAdapter, ValidationError
+
+from isocost.config import Name, NodeSettings, parse
+from isocost.discovery.address import canonical
+from isocost.errors import ConfigError, TelemetryError
 from isocost.model import (
     ABSENT,
     UNSUPPORTED,
     EngineSample,
     GpuSample,
-    Model,
     Node,
     NodeSample,
     Signal,
@@ -20,10 +22,20 @@ from isocost.model import (
 )
 from isocost.v1 import roster_pb2, telemetry_pb2
 
+#: Unix seconds have ten digits; what has more than this is no start.
+MAX_EPOCH_DIGITS = 12
+#: A refused value may be long, the reason is read by people.
+MAX_REASON_LENGTH = 500
+
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """One report. ``refused`` says for each node that could not be used, why."""
+    """One report. ``refused`` says for each node that could not be used, why.
+
+    The times are those of the agent's clocks.
+    """
 
     agent: str
     sequence: int
@@ -32,25 +44,39 @@ class AgentReport:
     samples: tuple[NodeSample, ...]
     refused: tuple[str, ...] = ()
 
+    def follows(self, earlier: AgentReport) -> bool:
+        """Not one that was overtaken or came twice: a restarted agent counts from the beginning
+        again, but a clock of its machine went on.
+        """
+        return (
+            self.sequence > earlier.sequence
+            or self.monotonic_s > earlier.monotonic_s
+            or self.wall_unix_s > earlier.wall_unix_s
+        )
+
 
 class ReportReader:
     """Reads the reports of one stream. Nodes are read once: they rarely change between reports."""
 
     def __init__(self) -> None:
-        self._nodes: dict[bytes, Node] = {}
+        self._nodes: dict[bytes, Node | str] = {}
 
     def read(self, report: telemetry_pb2.TelemetryReport) -> AgentReport:
+        """TelemetryError: the agent has no name that can be shown."""
+        try:
+            _NAME.validate_python(report.agent)
+        except ValidationError as error:
+            raise TelemetryError(f"{report.agent!r:.200} is no agent's name") from error
         samples: list[NodeSample] = []
         refused: list[str] = []
-        nodes: dict[bytes, Node] = {}
+        nodes: dict[bytes, Node | str] = {}
         for message in report.nodes:
             key = message.node.SerializeToString()
-            try:
-                nodes[key] = self._nodes.get(key) or decode_node(message.node)
-            except TelemetryError as error:
-                refused.append(str(error))
-                continue
-            samples.append(_sample(nodes[key], message))
+            node = nodes[key] = self._nodes.get(key) or _node_or_reason(message.node)
+            if isinstance(node, str):
+                refused.append(node)
+            else:
+                samples.append(_sample(node, message))
         self._nodes = nodes
         return AgentReport(
             agent=report.agent,
@@ -62,42 +88,57 @@ class ReportReader:
         )
 
 
-def decode_node(node: roster_pb2.Node) -> Node:
-    """TelemetryError: no name, no instance of that name, or an address that is not ip:port."""
-    if not node.name or not node.instance_id.startswith(f"{node.name}@"):
-        raise TelemetryError(f"node {node.name!r}: {node.instance_id!r} is not name@start-epoch")
-    if not _is_endpoint(node.address):
-        raise TelemetryError(f"node {node.name!r}: {node.address!r} is not ip:port")
-    return Node(
-        name=node.name,
-        instance_id=node.instance_id,
-        address=node.address,
-        rack=node.rack,
-        host=node.host,
-        gpu_kind=node.gpu_kind,
-        gpu_count=node.gpu_count,
-        models=tuple(_model(model) for model in node.models),
-    )
-
-
-def _is_endpoint(address: str) -> bool:
-    host, _, port = address.rpartition(":")
+def _node_or_reason(node: roster_pb2.Node) -> Node | str:
     try:
-        ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    return port.isdecimal() and 0 < int(port) < 65536
+        return decode_node(node)
+    except TelemetryError as error:
+        return str(error)
 
 
-def _model(model: roster_pb2.Model) -> Model:
-    return Model(
-        name=model.name,
-        aliases=tuple(model.aliases),
-        weight_bits=model.weight_bits,
-        weight_bytes=model.weight_bytes,
-        kv_bytes_per_token=model.kv_bytes_per_token,
-        max_length_tokens=model.max_length_tokens,
-    )
+def decode_node(node: roster_pb2.Node) -> Node:
+    """The node, with its address as Envoy prints it. TelemetryError: a value that nobody may
+    write into a configuration either, or no instance of that name.
+    """
+    data = {
+        "name": node.name,
+        "address": node.address,
+        "rack": node.rack,
+        "host": node.host,
+        "gpu_kind": node.gpu_kind,
+        "gpu_count": node.gpu_count,
+        "models": [_model(model) for model in node.models],
+    }
+    try:
+        settings = parse(NodeSettings, data, "node")
+        address = canonical(settings.address)
+    except ConfigError as error:
+        raise _refused(node, "; ".join(map(str, error.fields))) from error
+    except ValueError as error:
+        raise _refused(node, f"address: {node.address!r}: {error}") from error
+    return replace(settings.node(_start_epoch(node)), address=address)
+
+
+def _start_epoch(node: roster_pb2.Node) -> int:
+    name, _, epoch = node.instance_id.rpartition("@")
+    usable = epoch.isascii() and epoch.isdecimal() and len(epoch) <= MAX_EPOCH_DIGITS
+    if name != node.name or not usable:
+        raise _refused(node, f"{node.instance_id!r} is not name@start-epoch")
+    return int(epoch)
+
+
+def _refused(node: roster_pb2.Node, reason: str) -> TelemetryError:
+    return TelemetryError(f"node {node.name!r}: {reason}"[:MAX_REASON_LENGTH])
+
+
+def _model(model: roster_pb2.Model) -> dict[str, object]:
+    return {
+        "name": model.name,
+        "aliases": list(model.aliases),
+        "weight_bits": model.weight_bits,
+        "weight_bytes": model.weight_bytes,
+        "kv_bytes_per_token": model.kv_bytes_per_token,
+        "max_length_tokens": model.max_length_tokens,
+    }
 
 
 def _sample(node: Node, sample: telemetry_pb2.NodeSample) -> NodeSample:

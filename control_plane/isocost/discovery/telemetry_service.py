@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 
 from isocost.discovery.registry import Registry
 from isocost.discovery.report import ReportReader
+from isocost.errors import TelemetryError
 from isocost.v1 import telemetry_pb2
 
 SERVICE = "isocost.v1.Telemetry"
@@ -39,10 +40,11 @@ class TelemetryService:
         refused: tuple[str, ...] = ()
         async for data in requests:
             try:
-                message = telemetry_pb2.TelemetryReport.FromString(data)
+                report = reader.read(telemetry_pb2.TelemetryReport.FromString(data))
             except DecodeError:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not a TelemetryReport")
-            report = reader.read(message)
+            except TelemetryError as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             self._registry.receive(report, time.monotonic())
             if report.refused != refused:
                 refused = report.refused

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from isocost.observe.batch import Batch
 from isocost.observe.inflight import InFlight
+from isocost.observe.latency import LastMeans, Latency
 from isocost.observe.window import SlidingSums, grown
 
 #: The outcome counters of a node, in the order of ``NodeObservation``.
@@ -67,16 +68,18 @@ class Tally:
 class Observed:
     """The gateways' view of n nodes, each array [n].
 
-    ``open_age_s_sum`` is the sum of the open requests' ages. Mean latencies are NaN without an
-    observation in their window. ``recent`` is over the evidence window, ``total`` since the node
-    was first seen; so is ``ended``, the requests that the node ended itself. ``failed_in_a_row``
-    counts the failures since its last good answer, the last of them at ``last_failed_s``.
+    ``in_flight`` is what the Envoys that speak have open, and all there is where
+    ``in_flight_known``; ``open_age_s_sum`` is the sum of those requests' ages. ``recent`` is over
+    the evidence window, ``total`` since the node was first seen; so is ``ended``, the requests that
+    the node ended itself. ``failed_in_a_row`` counts the failures since its last good answer, the
+    last of them at ``last_failed_s``.
     """
 
     in_flight: NDArray[np.int64]
+    in_flight_known: NDArray[np.bool_]
     open_age_s_sum: NDArray[np.float64]
-    tpot_ms: NDArray[np.float64]
-    first_byte_ms: NDArray[np.float64]
+    tpot: Latency
+    first_byte: Latency
     recent: Tally
     total: Tally
     ended: NDArray[np.float64]
@@ -91,6 +94,7 @@ class FleetObserver:
         self._in_flight = InFlight()
         self._rows: dict[int, int] = {}
         self._latencies = SlidingSums(latency_window_s, len(_LATENCIES))
+        self._tpot, self._first_byte = LastMeans(), LastMeans()
         self._recent = SlidingSums(evidence_window_s, len(OUTCOMES))
         self._total = np.zeros((0, len(OUTCOMES)), dtype=np.int64)
         self._in_a_row = np.zeros(0, dtype=np.int64)
@@ -124,13 +128,14 @@ class FleetObserver:
         self._in_flight.expire(now_s)
         in_flight, open_age_s_sum = self._in_flight.totals(node_ids, now_s)
         rows = self._rows_of(node_ids)
-        latencies = self._latencies.totals(now_s)[rows]
+        latencies = self._latencies.totals(now_s)
         total = self._total[rows].astype(np.float64)
         return Observed(
             in_flight,
+            self._in_flight.known(node_ids),
             open_age_s_sum,
-            tpot_ms=_mean(latencies[:, 0], latencies[:, 1]),
-            first_byte_ms=_mean(latencies[:, 2], latencies[:, 3]),
+            tpot=self._tpot.update(latencies[:, 0], latencies[:, 1], now_s).of(rows),
+            first_byte=self._first_byte.update(latencies[:, 2], latencies[:, 3], now_s).of(rows),
             recent=_tally(self._recent.totals(now_s)[rows]),
             total=_tally(total),
             ended=total[:, _ENDED].sum(axis=1),
@@ -152,6 +157,8 @@ class FleetObserver:
         """Forget the nodes that left the roster."""
         rows = self._rows_of(node_ids)
         self._latencies.keep(rows)
+        self._tpot.keep(rows)
+        self._first_byte.keep(rows)
         self._recent.keep(rows)
         self._total = self._total[rows]
         self._in_a_row = self._in_a_row[rows]
@@ -165,14 +172,12 @@ class FleetObserver:
         if len(known) > len(self._in_a_row):
             self._latencies.grow(len(known))
             self._recent.grow(len(known))
+            self._tpot.grow(len(known))
+            self._first_byte.grow(len(known))
             self._total = grown(self._total, len(known))
             self._in_a_row = grown(self._in_a_row, len(known))
             self._last_failed_s = grown(self._last_failed_s, len(known))
         return np.array(rows, dtype=np.intp)
-
-
-def _mean(sums: NDArray[np.float64], counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
 
 
 def _tally(counts: NDArray[np.float64]) -> Tally:

@@ -13,6 +13,10 @@ from isocost.observe.batch import Batch
 #: its open requests went with it.
 VM_GONE_S = 3.0
 
+#: A silent Envoy may be cut off and serve on; one that stays away this long is not waited for, or
+#: a gateway that was taken down for good would keep its nodes from ever being known to be empty.
+ENVOY_MISSED_S = 60.0
+
 #: What is open on a node: how many requests, and the sum of their starting times in whole
 #: milliseconds, so that adding and taking away for months stays exact.
 _Share = tuple[int, int]
@@ -27,12 +31,16 @@ class InFlight:
         self._seen_s: dict[tuple[str, int], float] = {}
         self._sequence: dict[tuple[str, int], int] = {}
         self._open: dict[int, _Share] = {}
+        #: By Envoy that fell silent with open requests: since when, and on which nodes.
+        self._missed: dict[str, tuple[float, frozenset[int]]] = {}
 
     def apply(self, batch: Batch, now_s: float) -> bool:
         """Take a batch; False if it is older than one that was taken already."""
         vm = (batch.envoy, batch.incarnation)
         if batch.sequence <= self._sequence.get(vm, -1):
             return False
+        # An Envoy speaks for all VMs that it has: one that stays away took its requests along.
+        self._missed.pop(batch.envoy, None)
         self._sequence[vm] = batch.sequence
         self._seen_s[vm] = now_s
         now_ms = int(now_s * 1e3)
@@ -53,8 +61,14 @@ class InFlight:
         """Drop the VMs that were silent longer than ``VM_GONE_S``."""
         gone = [vm for vm, seen_s in self._seen_s.items() if now_s - seen_s > VM_GONE_S]
         for vm in gone:
+            _, missed = self._missed.get(vm[0], (0.0, frozenset[int]()))
+            if held := missed.union(self._vms[vm]):
+                self._missed[vm[0]] = (now_s, held)
             self._replace(vm, {})
             del self._vms[vm], self._seen_s[vm], self._sequence[vm]
+        for envoy, (since_s, _) in list(self._missed.items()):
+            if now_s - since_s > ENVOY_MISSED_S:
+                del self._missed[envoy]
 
     def envoys(self) -> dict[str, int]:
         """Live VMs per Envoy."""
@@ -62,6 +76,17 @@ class InFlight:
         for envoy, _ in self._seen_s:
             counts[envoy] = counts.get(envoy, 0) + 1
         return counts
+
+    def known(self, node_ids: Sequence[int]) -> NDArray[np.bool_]:
+        """Are the counts [n] all that is open? Not while nobody speaks, and not where an Envoy had
+        requests open when it fell silent: unknown is not zero.
+        """
+        if not self._seen_s:
+            return np.zeros(len(node_ids), dtype=np.bool_)
+        if not self._missed:
+            return np.ones(len(node_ids), dtype=np.bool_)
+        missed = frozenset[int]().union(*(nodes for _, nodes in self._missed.values()))
+        return np.array([node_id not in missed for node_id in node_ids], dtype=np.bool_)
 
     def totals(
         self, node_ids: Sequence[int], now_s: float

@@ -14,8 +14,6 @@ from isocost.v1 import observation_pb2
 
 SERVICE = "isocost.v1.Observations"
 _COUNTS = (
-    "node_id",
-    "in_flight",
     "started",
     "succeeded",
     "client_errors",
@@ -31,6 +29,12 @@ _COUNTS = (
     "chunks",
     "output_tokens",
 )
+
+#: What a VM may claim. No machine holds more requests open on one node, and the sums of many VMs
+#: stay far inside 64 bits: one wrong message must not stop every tick.
+_MOST_OPEN = 100_000
+#: Of one request, in seconds: longer than any answer takes.
+_LONGEST_S = 86_400.0
 
 log = logging.getLogger(__name__)
 
@@ -76,11 +80,19 @@ def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
 
 
 def _node(node: observation_pb2.NodeObservation) -> NodeObservation:
+    """A node's numbers, none of them beyond what can be."""
     counts = {name: getattr(node, name) for name in _COUNTS}
+    in_flight = min(node.in_flight, _MOST_OPEN)
     return NodeObservation(
+        node_id=node.node_id,
+        in_flight=in_flight,
         **counts,
-        open_age_s_sum=node.open_age_ms_sum / 1e3,
-        first_byte_ms_sum=node.first_byte_us_sum / 1e3,
-        tpot_ms_sum=node.tpot_us_sum / 1e3,
-        total_ms_sum=node.total_us_sum / 1e3,
+        open_age_s_sum=min(node.open_age_ms_sum / 1e3, in_flight * _LONGEST_S),
+        first_byte_ms_sum=_ms(node.first_byte_us_sum, counts["first_byte_count"]),
+        tpot_ms_sum=_ms(node.tpot_us_sum, counts["tpot_count"]),
+        total_ms_sum=_ms(node.total_us_sum, counts["total_count"]),
     )
+
+
+def _ms(sum_us: int, count: int) -> float:
+    return min(sum_us / 1e3, count * _LONGEST_S * 1e3)

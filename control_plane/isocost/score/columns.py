@@ -32,8 +32,9 @@ class Column:
         )
         return known
 
-    def filled(self, default: float) -> Floats:
-        """Values with the unknown replaced by the fleet's median, the stale decayed toward it.
+    def filled(self, default: float, decay_s: float = STALE_DECAY_S) -> Floats:
+        """Values with the unknown replaced by the fleet's median, the stale decayed toward it:
+        by 63 % in ``decay_s``.
 
         The median is that of the measured values, else of the stale ones, else ``default``.
         """
@@ -42,7 +43,7 @@ class Column:
         median = float(np.median(basis)) if basis.size else default
         keep = np.where(self.known, 1.0, 0.0)
         stale = self.state == SignalState.STALE
-        keep[stale] = np.exp(-self.age_s[stale] / STALE_DECAY_S)
+        keep[stale] = np.exp(-self.age_s[stale] / decay_s)
         result: Floats = median + (np.where(self.known, self.value, median) - median) * keep
         return result
 

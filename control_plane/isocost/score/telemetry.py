@@ -24,18 +24,17 @@ class FleetTelemetry:
     nvlink_active_fraction: Column
     kv_usage: Column
     kv_pool_bytes: Column
-    running: Column
     waiting: Column
     net_bytes_per_s: Column
 
 
 def fleet_telemetry(
-    nodes: Sequence[Node], samples: Sequence[NodeSample | None], ages_s: Sequence[float]
+    kv_size: Column, samples: Sequence[NodeSample | None], ages_s: Sequence[float]
 ) -> FleetTelemetry:
     """Columns from the latest sample of each node and the time since it arrived.
 
     A node without a sample has every signal absent; a sample older than ``FRESH_S`` makes every
-    signal in it stale.
+    signal in it stale. ``kv_size`` [n] is the KV bytes per token.
     """
 
     ages = np.array(ages_s, dtype=np.float64)
@@ -48,7 +47,6 @@ def fleet_telemetry(
         return rows(lambda sample: _over_gpus(sample, read, how))
 
     pool = rows(lambda sample: sample.engine.kv_pool_tokens)
-    kv_size = _kv_bytes_per_token(nodes)
     return FleetTelemetry(
         vram_total_bytes=gpus(lambda gpu: gpu.vram_total_bytes, "sum"),
         vram_free_bytes=gpus(lambda gpu: gpu.vram_free_bytes, "sum"),
@@ -56,9 +54,21 @@ def fleet_telemetry(
         nvlink_active_fraction=gpus(lambda gpu: gpu.nvlink_active_fraction, "mean"),
         kv_usage=rows(lambda sample: sample.engine.kv_usage),
         kv_pool_bytes=derived(pool.value * kv_size.value, pool, kv_size),
-        running=rows(lambda sample: sample.engine.running),
         waiting=rows(lambda sample: sample.engine.waiting),
         net_bytes_per_s=rows(lambda sample: sample.net_bytes_per_s),
+    )
+
+
+def engine_idle(sample: NodeSample) -> bool:
+    """Does the engine say that it works on nothing? One that is down works on nothing; what an
+    engine never tells is left to the gateways, but what is missing or old is not idle.
+    """
+    if not sample.engine_up:
+        return True
+    return all(
+        signal.state == SignalState.UNSUPPORTED
+        or (signal.state == SignalState.MEASURED and signal.value == 0.0)
+        for signal in (sample.engine.running, sample.engine.waiting)
     )
 
 
@@ -68,7 +78,7 @@ def _over_gpus(sample: NodeSample, read: Callable[[GpuSample], Signal], how: str
     return combine((read(gpu) for gpu in sample.gpus), how) if sample.gpus else ABSENT
 
 
-def _kv_bytes_per_token(nodes: Sequence[Node]) -> Column:
+def kv_bytes_per_token(nodes: Sequence[Node]) -> Column:
     size = np.array(
         [max((model.kv_bytes_per_token for model in node.models), default=0) for node in nodes],
         dtype=np.float64,

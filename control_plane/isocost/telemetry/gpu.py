@@ -37,7 +37,9 @@ def read_page(page: str) -> GpuPage:
 
 
 def _gpu(data: dict[str, object]) -> GpuSample:
-    return GpuSample(str(data["uuid"]), **{name: _signal(data.get(name)) for name in _SIGNALS})
+    uuid = str(data["uuid"])
+    uuid.encode()  # JSON can spell text that no message can carry.
+    return GpuSample(uuid, **{name: _signal(data.get(name)) for name in _SIGNALS})
 
 
 def _signal(value: object) -> Signal:
@@ -45,4 +47,8 @@ def _signal(value: object) -> Signal:
         return UNSUPPORTED
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ABSENT
-    return measured(float(value)) if math.isfinite(value) and value >= 0 else ABSENT
+    try:
+        number = float(value)
+    except OverflowError:
+        return ABSENT
+    return measured(number) if math.isfinite(number) and number >= 0 else ABSENT

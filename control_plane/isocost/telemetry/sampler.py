@@ -66,7 +66,7 @@ class NodeSampler:
             gpus = self._gpu.page
         return NodeSample(
             node=node,
-            engine_up=self._engine.good,
+            engine_up=self._engine.there,
             gpus=tuple(_aged(item, self._gpu, now_s) for item in gpus.gpus),
             engine=engine,
             net_bytes_per_s=_age(gpus.net_bytes_per_s, self._gpu, now_s),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -14,6 +15,10 @@ from isocost.errors import TelemetryError
 TIMEOUT_S = 2.0
 #: vLLM's page has 0.1 MB; more than this is something else.
 MAX_BYTES = 4 * 1024 * 1024
+#: A page that failed so often in a row is gone; one failure alone is often load or a hiccup.
+GONE_FAILURES = 5
+#: Nobody listens there: that is no hiccup.
+_NOBODY_THERE = (errno.ECONNREFUSED, errno.EHOSTUNREACH)
 
 Page = TypeVar("Page")
 
@@ -48,11 +53,17 @@ class Target(Generic[Page]):
         self.page: Page | None = None
         self.taken_s: float | None = None
         self.error: str | None = None
+        self._failures = 0
 
     @property
     def good(self) -> bool:
         """The last answer was good."""
         return self.page is not None and self.error is None
+
+    @property
+    def there(self) -> bool:
+        """It answered, and has neither refused since then nor failed often in a row."""
+        return self.page is not None and self._failures < GONE_FAILURES
 
     def start(self) -> asyncio.Task[None]:
         """The scrape in progress, or a new one."""
@@ -65,13 +76,24 @@ class Target(Generic[Page]):
         try:
             page = self._parse(await self._fetch())
         except TelemetryError as error:
-            self.error = str(error)
+            self._fail(str(error))
         except TimeoutError:
-            self.error = "no answer in time"
+            self._fail("no answer in time")
+        except aiohttp.ClientConnectorError as error:
+            # Held down until the next good answer: an engine that starts fails in other ways too.
+            self._fail(str(error), GONE_FAILURES if error.errno in _NOBODY_THERE else 1)
         except (aiohttp.ClientError, OSError) as error:
-            self.error = str(error) or repr(error)
+            self._fail(str(error) or repr(error))
+        except (ValueError, ArithmeticError) as error:
+            # A parser met what it was not written for: that must not pass for the last answer.
+            self._fail(f"a page that cannot be read: {error!r}")
         else:
             self.page, self.taken_s, self.error = page, taken_s, None
+            self._failures = 0
+
+    def _fail(self, error: str, failures: int = 1) -> None:
+        self.error = error
+        self._failures += failures
 
     async def _fetch(self) -> str:
         async with self._session.get(self._url, allow_redirects=False) as response:

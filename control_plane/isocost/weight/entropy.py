@@ -9,6 +9,9 @@ from isocost.score.columns import Floats
 #: Keeps nodes of an idle fleet apart, where every entropy is 0: about that of one short request.
 _LEAST = 0.01
 
+#: The table carries float32: above this a node that may get something would have infinity, never.
+LARGEST_ENTROPY = float(np.finfo(np.float32).max)
+
 
 def raised_entropy(entropy: Floats, factor: Floats) -> Floats:
     """Entropy of a node that may have ``factor`` of its share, [n]: e + (e + m + c)(1/f - 1).
@@ -25,5 +28,7 @@ def raised_entropy(entropy: Floats, factor: Floats) -> Floats:
     some = held & (factor > 0.0)
     part = factor[some]
     result[some] += (entropy[some] + median + _LEAST) * (1.0 / part - 1.0)
+    finite = np.isfinite(result)
+    result[finite] = np.minimum(result[finite], LARGEST_ENTROPY)
     result[held & ~some] = np.inf
     return result

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isocost.config import StateSettings
 from isocost.model import Node, NodeSample, NodeState
 from isocost.observe.fleet import Observed
 from isocost.score.columns import Floats
+from isocost.score.telemetry import FRESH_S, engine_idle
 from isocost.weight.ejection import Served, trial_open, trial_share
 from isocost.weight.evidence import Evidence, Flags, evidence
-from isocost.weight.lifecycle import Facts, Life, due_s, eject, first_life, let_in, step
-from isocost.weight.limits import Groups, Limits, collector_is_stale, worst_first
-from isocost.weight.progress import Progress, ProgressWatch
+from isocost.weight.life_table import (
+    AGENT_SILENT,
+    ENGINE_DOWN,
+    FAULTS,
+    NO_FAULT,
+    LifeTable,
+    News,
+)
+from isocost.weight.lifecycle import Facts, Life, eject, first_life, let_in, step
+from isocost.weight.limits import Groups, Limits, collector_is_stale, host_numbers, worst_first
+from isocost.weight.progress import ProgressWatch
 from isocost.weight.slow_start import ramp
 from isocost.weight.standing import Reason, Standing, Transition
-
-_FAULTS = (None, Reason.ENGINE_DOWN, Reason.AGENT_SILENT)
-_NO_FAULT, _ENGINE_DOWN, _AGENT_SILENT = range(3)
 
 
 @dataclass(frozen=True)
@@ -49,27 +55,25 @@ class FleetState:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What one tick knows of the n nodes. ``fault`` is an index of ``_FAULTS``."""
+    """What one tick knows of the n nodes."""
 
     nodes: Sequence[Node]
     observed: Observed
     evidence: Evidence
-    progress: Progress
-    has_telemetry: Flags
-    fault: NDArray[np.int8]
-    collector_stale: Flags
+    news: News
     orders: Orders
 
     def facts(self, index: int) -> Facts:
+        news, drain_age_s = self.news, float(self.news.drain_age_s[index])
         return Facts(
-            fault=_FAULTS[self.fault[index]],
-            drain_age_s=self.orders.drain_age_s.get(self.nodes[index].name),
-            open_requests=int(self.observed.in_flight[index]),
-            has_telemetry=bool(self.has_telemetry[index]),
-            collector_stale=bool(self.collector_stale[index]),
-            poor=bool(self.evidence.poor[index]),
-            stalled=bool(self.progress.stalled[index]),
-            stuck=bool(self.progress.stuck[index]),
+            fault=FAULTS[news.fault[index]],
+            drain_age_s=None if math.isnan(drain_age_s) else drain_age_s,
+            empty=bool(news.empty[index]),
+            has_telemetry=bool(news.has_telemetry[index]),
+            collector_stale=bool(news.collector_stale[index]),
+            poor=bool(news.poor[index]),
+            stalled=bool(news.stalled[index]),
+            stuck=bool(news.stuck[index]),
             served=self.served(index),
         )
 
@@ -86,15 +90,9 @@ class FleetStates:
         self._lost_after_s = lost_after_s
         self._progress = ProgressWatch(settings, lost_after_s / 2)
         self._nodes: tuple[Node, ...] = ()
-        self._lives: list[Life] = []
+        self._table = LifeTable((), settings)
         self._groups = Groups(())
-        # The lives as arrays, so that a tick looks closely only at the nodes that may change.
-        self._state = np.zeros(0, dtype=np.int8)
-        self._since_s = np.zeros(0)
-        self._fault = np.zeros(0, dtype=np.int8)
-        self._due_s = np.zeros(0)
-        self._untold = np.zeros(0, dtype=np.bool_)
-        self._out = np.zeros(0, dtype=np.bool_)
+        self._host = host_numbers(())
 
     def tick(
         self,
@@ -113,18 +111,19 @@ class FleetStates:
         seen = self._see(
             nodes, samples, np.array(ages_s, dtype=np.float64), observed, orders, now_s
         )
-        for index in self._may_change(seen, now_s):
-            after = step(self._lives[index], seen.facts(index), now_s, self._settings)
+        table = self._table
+        for index in table.may_change(seen.news, now_s):
+            after = step(table.life(index), seen.facts(index), now_s, self._settings)
             self._put(index, after, before)
         self._judge(seen, now_s, before)
         transitions = tuple(
-            Transition(nodes[index].name, former, self._lives[index].standing, now_s)
+            Transition(nodes[index].name, former, table.lives[index].standing, now_s)
             for index, former in before.items()
-            if former != self._lives[index].standing
+            if former != table.lives[index].standing
         )
         return FleetState(
-            standings=tuple(life.standing for life in self._lives),
-            since_s=self._since_s.copy(),
+            standings=tuple(life.standing for life in table.lives),
+            since_s=table.since_s.copy(),
             factor=self._factor(seen, now_s),
             evidence=seen.evidence,
             transitions=transitions,
@@ -149,24 +148,17 @@ class FleetStates:
                 before[index] = None
             elif self._nodes[old].instance_id == node.instance_id:
                 former[index] = old
-                life = self._lives[old]
+                life = self._table.life(old)
             elif _without_epoch(node) or _without_epoch(self._nodes[old]):
                 # The same engine under the other of its names; its counts begin anew.
-                life = replace(self._lives[old], trial=None)
+                life = replace(self._table.life(old), trial=None)
             else:
                 life = first_life(Reason.RESTARTED, now_s)
-                before[index] = self._lives[old].standing
+                before[index] = self._table.lives[old].standing
             lives.append(life)
         self._progress.rearrange(former, observed)
-        self._nodes, self._lives, self._groups = nodes, lives, Groups(nodes)
-        self._state = np.zeros(len(nodes), dtype=np.int8)
-        self._since_s = np.zeros(len(nodes))
-        self._fault = np.zeros(len(nodes), dtype=np.int8)
-        self._due_s = np.zeros(len(nodes))
-        self._untold = np.zeros(len(nodes), dtype=np.bool_)
-        self._out = np.zeros(len(nodes), dtype=np.bool_)
-        for index, life in enumerate(lives):
-            self._write(index, life)
+        self._nodes, self._groups, self._host = nodes, Groups(nodes), host_numbers(nodes)
+        self._table = LifeTable(lives, self._settings)
 
     def _see(
         self,
@@ -183,98 +175,106 @@ class FleetStates:
         )
         silent = watched & (ages_s > self._lost_after_s)
         quiet = watched & (ages_s > self._lost_after_s / 2)
-        lost_long = (self._state == NodeState.LOST) & (self._since_s < now_s - self._lost_after_s)
+        table = self._table
+        lost_long = (table.state == NodeState.LOST) & (table.since_s < now_s - self._lost_after_s)
         stale = silent & ~lost_long
-        if not collector_is_stale(quiet, watched & ~lost_long, self._settings):
+        lately = watched & ~lost_long
+        if not (stale.any() and collector_is_stale(quiet, lately, self._host, self._settings)):
             stale[:] = False
-        fault = np.where(down, _ENGINE_DOWN, _NO_FAULT)
-        fault[silent & ~stale] = _AGENT_SILENT
+        fault = np.where(down, ENGINE_DOWN, NO_FAULT)
+        fault[silent & ~stale] = AGENT_SILENT
+        found = evidence(observed, now_s, self._settings)
+        progress = self._progress.update(samples, ages_s, observed, now_s)
         return _Seen(
             nodes=nodes,
             observed=observed,
-            evidence=evidence(observed, now_s, self._settings),
-            progress=self._progress.update(samples, ages_s, observed, now_s),
-            has_telemetry=watched,
-            fault=fault.astype(np.int8),
-            collector_stale=stale,
+            evidence=found,
+            news=News(
+                fault=fault.astype(np.int8),
+                drain_age_s=self._drain_ages_s(nodes, orders),
+                empty=self._empty(samples, ages_s, observed),
+                has_telemetry=watched,
+                collector_stale=stale,
+                poor=found.poor,
+                stalled=progress.stalled,
+                stuck=progress.stuck,
+                good=observed.total.good,
+                failed=observed.total.failed,
+            ),
             orders=orders,
         )
 
-    def _may_change(self, seen: _Seen, now_s: float) -> list[int]:
-        """The nodes whose step could give another life than the one they have."""
-        mask = (
-            (now_s >= self._due_s)
-            | ((self._state == NodeState.SERVING) & (seen.has_telemetry == self._untold))
-            | (seen.fault != self._fault)
-            | seen.collector_stale
-            | (self._in_service() & (seen.evidence.poor | seen.progress.stalled))
+    def _drain_ages_s(self, nodes: Sequence[Node], orders: Orders) -> Floats:
+        ages_s = orders.drain_age_s
+        if not ages_s:
+            return np.full(len(nodes), math.nan)
+        return np.array([ages_s.get(node.name, math.nan) for node in nodes], dtype=np.float64)
+
+    def _empty(
+        self, samples: Sequence[NodeSample | None], ages_s: Floats, observed: Observed
+    ) -> Flags:
+        """Draining nodes that have nothing open: both the gateways and the engine must say so."""
+        empty: Flags = (
+            (self._table.state == NodeState.DRAINING)
+            & observed.in_flight_known
+            & (observed.in_flight == 0)
         )
-        if seen.orders.drain_age_s:
-            names = seen.orders.drain_age_s
-            mask |= np.array([node.name in names for node in seen.nodes], dtype=np.bool_)
-        return list(np.flatnonzero(mask).tolist())
+        for index in np.flatnonzero(empty).tolist():
+            sample = samples[index]
+            empty[index] = sample is None or (ages_s[index] <= FRESH_S and engine_idle(sample))
+        return empty
 
     def _judge(self, seen: _Seen, now_s: float, before: dict[int, Standing | None]) -> None:
         """Eject the worst that the limits allow; take back what is too much by now."""
-        wanted = seen.evidence.bad | seen.progress.stalled
-        out = self._out.copy()
-        candidates = np.flatnonzero(wanted & ~out & self._in_service())
+        table, stalled = self._table, seen.news.stalled
+        out = table.out.copy()
+        candidates = np.flatnonzero((seen.evidence.bad | stalled) & ~out & table.in_service())
         if not candidates.size and not out.any():
             return
         names = seen.orders.held
         held = np.array([node.name in names for node in seen.nodes], dtype=np.bool_)
-        judged = (self._state != NodeState.LOST) & (self._state != NodeState.DRAINING)
-        limits = Limits(self._groups, out, judged, held, self._settings)
-        stalled, ratio = seen.progress.stalled, seen.evidence.failure_ratio
+        judged = (table.state != NodeState.LOST) & (table.state != NodeState.DRAINING)
+        mute = seen.news.collector_stale
+        limits = Limits(self._groups, out, judged, held, mute, self._settings)
+        ratio = seen.evidence.failure_ratio
         for index in worst_first(candidates.tolist(), stalled, ratio.tolist()):
             if limits.put_out(index):
                 reason = Reason.NO_PROGRESS if stalled[index] else Reason.FAILURES
-                self._put(index, eject(self._lives[index], reason, now_s, self._settings), before)
+                self._put(index, eject(table.lives[index], reason, now_s, self._settings), before)
+        if not limits.exceeded():
+            return
         # Those on trial first: they are the nearest to their return.
         aside = sorted(
             np.flatnonzero(out).tolist(),
-            key=lambda i: (self._lives[i].trial is None, self._lives[i].ejections.until_s, i),
+            key=lambda i: (table.lives[i].trial is None, table.lives[i].ejections.until_s, i),
         )
         for index in aside:
             if limits.must_return(index):
-                self._put(index, let_in(self._lives[index], now_s), before)
-
-    def _in_service(self) -> Flags:
-        return np.isin(self._state, [state for state in NodeState if state.eligible])
+                self._put(index, let_in(table.lives[index], now_s), before)
 
     def _factor(self, seen: _Seen, now_s: float) -> Floats:
-        settings = self._settings
-        share = np.where(seen.progress.stalled, settings.lowest_share, seen.evidence.share)
-        factor = np.zeros(len(self._lives))
-        factor[self._state == NodeState.SERVING] = 1.0
-        factor[self._state == NodeState.SUSPECT] = settings.suspect_share
-        warming = self._state == NodeState.WARMING
-        factor[warming] = ramp(now_s - self._since_s[warming], settings)
+        settings, table = self._settings, self._table
+        share = np.where(seen.news.stalled, settings.lowest_share, seen.evidence.share)
+        factor = np.zeros(len(table.lives))
+        factor[table.state == NodeState.SERVING] = 1.0
+        factor[table.state == NodeState.SUSPECT] = settings.suspect_share
+        warming = table.state == NodeState.WARMING
+        factor[warming] = ramp(now_s - table.since_s[warming], settings)
         factor *= share
         started_per_s = float(seen.observed.recent.started.sum()) / settings.window_s
         per_node = trial_share(started_per_s / max(int((factor > 0).sum()), 1), settings)
-        for index in np.flatnonzero(self._state == NodeState.SUSPECT).tolist():
-            trial = self._lives[index].trial
+        for index in np.flatnonzero(table.trial).tolist():
+            trial = table.lives[index].trial
             if trial is not None:
                 may = trial_open(trial, seen.served(index), now_s, settings)
                 factor[index] = per_node if may else 0.0
         return factor
 
     def _put(self, index: int, life: Life, before: dict[int, Standing | None]) -> None:
-        if life is self._lives[index]:
-            return
-        before.setdefault(index, self._lives[index].standing)
-        self._lives[index] = life
-        self._write(index, life)
-
-    def _write(self, index: int, life: Life) -> None:
-        self._state[index] = life.state
-        self._since_s[index] = life.since_s
-        reason = life.standing.reason
-        self._fault[index] = _FAULTS.index(reason) if life.state is NodeState.LOST else _NO_FAULT
-        self._due_s[index] = due_s(life, self._settings)
-        self._untold[index] = reason is Reason.NO_TELEMETRY
-        self._out[index] = life.out
+        former = self._table.lives[index]
+        if life is not former:
+            before.setdefault(index, former.standing)
+            self._table.put(index, life)
 
 
 def _without_epoch(node: Node) -> bool:

@@ -52,12 +52,13 @@ class Facts:
     """What is true of a node at one tick.
 
     ``fault``: why it is lost, whatever else is true. ``drain_age_s``: time since the order to
-    drain, None without one. ``stalled`` and ``stuck``: see Progress; ``poor``: see Evidence.
+    drain, None without one. ``empty``: gateways and engine agree that nothing is open there, and
+    both are known. ``stalled`` and ``stuck``: see Progress; ``poor``: see Evidence.
     """
 
     fault: Reason | None = None
     drain_age_s: float | None = None
-    open_requests: int = 0
+    empty: bool = False
     has_telemetry: bool = True
     collector_stale: bool = False
     poor: bool = False
@@ -74,16 +75,18 @@ def first_life(reason: Reason | None, now_s: float) -> Life:
 
 
 def due_s(life: Life, settings: StateSettings) -> float:
-    """From when on a step can change this life though nothing is new."""
+    """From when on a step changes this life though nothing is new. The end of a suspicion and the
+    reasons of a drain move with what is seen, so they are not told here.
+    """
+    if life.trial is not None:
+        return life.trial.since_s + settings.trial_quiet_s
     match life.state:
-        case NodeState.SERVING | NodeState.LOST:
-            return math.inf
         case NodeState.WARMING:
             return life.since_s + settings.slow_start_s
         case NodeState.EJECTED:
             return life.ejections.until_s
         case _:
-            return -math.inf
+            return math.inf
 
 
 def step(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Life:
@@ -150,7 +153,7 @@ def _drain(
     life: Life, facts: Facts, drain_age_s: float, now_s: float, settings: StateSettings
 ) -> Life:
     draining = life.state is NodeState.DRAINING
-    if facts.open_requests == 0 and draining and now_s - life.since_s >= DRAIN_SETTLE_S:
+    if facts.empty and draining and now_s - life.since_s >= DRAIN_SETTLE_S:
         reason = Reason.DRAINED
     elif drain_age_s > settings.drain_timeout_s:
         reason = Reason.DRAIN_TIMED_OUT

@@ -55,8 +55,9 @@ impl Timing {
         self.last_us.saturating_sub(self.first_us).checked_div(gaps)
     }
 
-    pub fn total_us(&self, now_us: u64) -> u64 {
-        now_us.saturating_sub(self.started_us)
+    /// Time to the last chunk; None without one.
+    pub fn total_us(&self) -> Option<u64> {
+        (self.chunks > 0).then(|| self.last_us.saturating_sub(self.started_us))
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod address;
 pub mod attempts;
+pub mod backlog;
 pub mod config;
 pub mod fleet;
 mod json;

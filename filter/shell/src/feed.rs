@@ -1,13 +1,16 @@
 //! The feed role: one root context per Envoy talks to the control plane for all its VMs. It is an
 //! xDS client for rosters and tables, and carries the observations back.
+use isocost_core::backlog::Backlog;
 use isocost_core::xds::{NodeIdentity, Response, Subscription, ROSTER_TYPE, TABLE_TYPE};
 
-use crate::backlog::Backlog;
 use crate::host::{self, Buffer, Level, Queue, Stream};
 use crate::publish::Publisher;
 use crate::shared;
 use crate::stream::Link;
 use crate::vm::Vm;
+
+/// More would only delay the tick; at five batches a second per worker it is never reached.
+const MAX_PER_TICK: usize = 64;
 
 /// A control plane that was silent this long (fifteen tables) reads no reports either. Envoy would
 /// keep them for it without bound, so they wait here, where they have one.
@@ -74,9 +77,7 @@ impl Feed {
             }
             _ => {}
         }
-        if let Some(queue) = self.queue {
-            self.backlog.drain(queue);
-        }
+        self.drain_queue();
         // Nothing is sent before the control plane has shown that it is there: what is written to
         // a stream that then fails is lost.
         if self.answered && now_ms.saturating_sub(self.heard_ms) <= SILENT_MS {
@@ -100,6 +101,15 @@ impl Feed {
             subscription.subscribe(&node, &mut request);
             // A failure shows as the stream's close.
             let _ = stream.send(&request);
+        }
+    }
+
+    /// Also when nobody listens: Envoy does not bound the queue.
+    fn drain_queue(&mut self) {
+        let Some(queue) = self.queue else { return };
+        for _ in 0..MAX_PER_TICK {
+            let Ok(batch) = queue.pop() else { break };
+            self.backlog.push(batch);
         }
     }
 

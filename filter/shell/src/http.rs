@@ -166,7 +166,7 @@ impl Request {
                 ending,
                 first_byte_us: self.timing.first_byte_us(self.attempts).filter(|_| good),
                 tpot_us: self.timing.tpot_us(output_tokens).filter(|_| good),
-                total_us: (good && complete).then(|| self.timing.total_us(host::monotonic_us())),
+                total_us: self.timing.total_us().filter(|_| good && complete),
                 chunks: self.timing.chunks(),
                 output_tokens,
             },
@@ -189,10 +189,11 @@ impl Context for Request {
 
 impl HttpContext for Request {
     fn on_http_request_headers(&mut self, _headers: usize, _end: bool) -> Action {
-        self.opened_unix_ms = host::now_unix_ms();
-        self.timing = Timing::start(host::monotonic_us());
+        let now_us = host::monotonic_us();
+        self.timing = Timing::start(now_us);
         vm::with(|vm| {
             vm.serve();
+            self.opened_unix_ms = vm.unix_ms(now_us);
             self.route(vm);
         });
         #[cfg(feature = "test-trap")]

@@ -1,7 +1,6 @@
 //! The filter as Envoy sees it: translates between Envoy and isocost-core, decides nothing itself.
 #![deny(unsafe_code)]
 
-mod backlog;
 mod feed;
 #[allow(unsafe_code)]
 mod host;

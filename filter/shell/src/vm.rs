@@ -16,6 +16,9 @@ pub struct Vm {
     incarnation: u64,
     started_ms: u64,
     has_served: bool,
+    /// The wall clock's lead over the monotonic one. A request asks for one time only, because a
+    /// clock is among the dearest things to ask Envoy for.
+    unix_lead_ms: u64,
     /// The root contexts that live, the one that was configured last at the end.
     roots: Vec<u32>,
     pub ledger: Ledger,
@@ -43,6 +46,7 @@ impl Vm {
             incarnation: host::random_u64(),
             started_ms: host::monotonic_ms(),
             has_served: false,
+            unix_lead_ms: 0,
             roots: Vec::new(),
             ledger: Ledger::new(),
             view: View::default(),
@@ -79,15 +83,21 @@ impl Vm {
     pub fn serve(&mut self) {
         if !self.has_served {
             self.has_served = true;
-            self.view.refresh();
+            self.refresh();
         }
     }
 
     /// The tick's work of a VM that has requests.
     pub fn refresh(&mut self) {
         if self.has_served {
+            self.unix_lead_ms = host::now_unix_ms().wrapping_sub(host::monotonic_ms());
             self.view.refresh();
         }
+    }
+
+    /// The wall clock at this monotonic time, as of the last tick.
+    pub fn unix_ms(&self, monotonic_us: u64) -> u64 {
+        self.unix_lead_ms.wrapping_add(monotonic_us / 1_000)
     }
 
     /// Hands the feed what was seen since the last batch. Call it only while a feed is alive:

@@ -68,6 +68,12 @@ class Connection:
         except asyncio.IncompleteReadError as error:
             raise ConnectionResetError("cut in mid-stream") from error
 
+    async def begin_stream(self) -> None:
+        """Send a request and return when the first chunk of its answer is there."""
+        self.send()
+        assert (await self.head()).status == 200
+        assert await self.chunk()
+
     async def ask(self, headers: Mapping[str, str] | None = None) -> int:
         """The status of one request whose answer is read whole."""
         self.send(headers)

@@ -57,6 +57,7 @@ class Fleet:
         #: The fake nodes' processes by name.
         self.processes: dict[str, Process] = {}
         self.envoy: Envoy
+        self.control_plane: Process
 
     @property
     def http(self) -> str:
@@ -98,7 +99,7 @@ class Fleet:
         return self._start_isocost("agent", "--config", str(path))
 
     def start_control_plane(self, policy: str = "weighted_random") -> Process:
-        return self._start_isocost(
+        self.control_plane = self._start_isocost(
             "control-plane",
             "--listen",
             f"127.0.0.1:{self.grpc_port}",
@@ -107,6 +108,7 @@ class Fleet:
             "--policy",
             policy,
         )
+        return self.control_plane
 
     def start_gateway(self, concurrency: int = 2) -> Envoy:
         self.envoy = self._start_envoy(local_bootstrap(self.grpc_port), concurrency)

@@ -22,7 +22,6 @@ class StandInFleet(Fleet):
 
     wasm = ""
     announcer: Announcer
-    control_plane: Process
 
     def start_control_plane(self, policy: str = "weighted_random", **settings: Any) -> Process:
         """``settings`` are sections of its configuration."""

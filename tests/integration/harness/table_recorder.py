@@ -19,6 +19,8 @@ from isocost.push.type_urls import ROSTER, TABLE
 from isocost.v1.roster_pb2 import Roster
 from isocost.v1.table_pb2 import Table
 
+_PAUSE_S = 0.02
+
 
 @dataclass(frozen=True)
 class Recorded:
@@ -31,7 +33,9 @@ class Recorded:
 
 
 class TableRecorder:
-    """A context manager; ``tables`` maps versions to what arrived."""
+    """A context manager; ``tables`` maps versions to what arrived, ``rosters`` has the nodes' names
+    of every roster. A stream that is lost is opened again at once.
+    """
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -39,6 +43,7 @@ class TableRecorder:
         self._names: list[str] = []
         self._roster_version = 0
         self.tables: dict[int, Recorded] = {}
+        self.rosters: list[list[str]] = []
 
     async def __aenter__(self) -> TableRecorder:
         self._task = asyncio.create_task(self._run())
@@ -61,7 +66,15 @@ class TableRecorder:
         return None
 
     async def _run(self) -> None:
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{self._port}") as channel:
+        while True:
+            with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                await self._stream()
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _stream(self) -> None:
+        # Its own subchannel: gRPC's shared one would wait longer and longer between attempts.
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{self._port}", options) as channel:
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
             for type_url in (ROSTER, TABLE):
                 await call.write(_request(type_url))
@@ -74,6 +87,7 @@ class TableRecorder:
         if type_url == ROSTER:
             roster = Roster.FromString(content)
             self._names = [node.name for node in roster.nodes]
+            self.rosters.append(self._names)
             self._roster_version = roster.version
             return
         table = Table.FromString(content)

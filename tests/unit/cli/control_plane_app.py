@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -14,6 +15,7 @@ from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.daemon import ControlPlane
 from isocost.discovery.report import AgentReport
+from isocost.model import Node, NodeSample, measured
 from isocost.observe.batch import Batch, NodeObservation
 from tests.unit.fleet_builder import node, sample
 
@@ -44,16 +46,24 @@ class Served:
     def _tick(self, seconds: float, in_flight: dict[str, int]) -> None:
         self._now_s += seconds
         self._sequence += 1
-        samples = tuple(sample(item) for item in NODES)
+        samples = tuple(_sample(item, self._open(item, in_flight)) for item in NODES)
         self.control_plane._registry.receive(
             AgentReport("agent", self._sequence, 0.0, 0.0, samples), self._now_s
         )
         nodes = tuple(
-            NodeObservation(item.id, in_flight=in_flight.get(item.name.replace("-", "_"), 0))
-            for item in NODES
+            NodeObservation(item.id, in_flight=self._open(item, in_flight)) for item in NODES
         )
         self.control_plane._observer.apply(Batch("edge", 1, self._sequence, nodes), self._now_s)
         self.control_plane._pipeline.tick(self._now_s, int(time.time() * 1e3))
+
+    @staticmethod
+    def _open(of: Node, in_flight: dict[str, int]) -> int:
+        return in_flight.get(of.name.replace("-", "_"), 0)
+
+
+def _sample(of: Node, running: int) -> NodeSample:
+    found = sample(of)
+    return replace(found, engine=replace(found.engine, running=measured(running)))
 
 
 @contextmanager

@@ -189,7 +189,7 @@ def test_weight_sets_and_clears_and_refuses_nonsense(run: Run, control_plane: Se
     assert rows(run)["gpu-1"]["entropy"] != "inf"
     code, _, err = run("weight", "gpu-1", "--weight", "7")
     assert code == EXIT_USAGE
-    assert "weight: '7' is not allowed; it must be a number from 0 to 1" in err
+    assert "weight: '7' is not allowed; it must be 0, or a number from 1.18e-38 to 1" in err
 
 
 @pytest.mark.parametrize(
@@ -203,3 +203,22 @@ def test_no_control_plane_is_told_with_its_address(
         address = f"127.0.0.1:{held.getsockname()[1]}"
         assert main([*command, "--http", address]) == EXIT_FAILED
     assert f"no control plane answers at {address}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "running", "waiting", "text"),
+    [
+        (1, 1, 0, "1 open request"),
+        (3, None, None, "3 open requests"),
+        (0, 2, 1, "0 open requests at the gateways, 3 requests in the engine"),
+        (0, None, None, "0 open requests at the gateways"),
+        (None, 2, None, "2 requests in the engine"),
+        (None, 0, 0, "open requests not known: a gateway is silent"),
+    ],
+)
+def test_the_progress_of_a_drain_tells_what_is_open_and_what_is_not_known(
+    in_flight: int | None, running: float | None, waiting: float | None, text: str
+) -> None:
+    row = {"in_flight": in_flight, "running": running, "waiting": waiting}
+    told = drain._progress({"reason": "draining", "drain": {}, **row})
+    assert told == (text, None)

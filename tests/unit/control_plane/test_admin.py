@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import ClientSession, web
-from prometheus_client import CollectorRegistry
 
 from isocost import admin
 from isocost.admin import application
@@ -24,24 +23,26 @@ class FakeSubject:
         self.told: list[tuple[str, str, object]] = []
         self.notes: list[Note] = []
         gauges = FleetGauges(
-            nodes={"a": {"weight": 1.0, "entropy": math.inf, "in_flight": 3, "share_factor": 0.5}},
+            nodes=["a"],
+            columns={"weight": [1], "entropy": [math.inf], "in_flight": [3], "share_factor": [0.5]},
             states={"serving": 1, "lost": 0},
             decisions={"picked": 7},
             transitions={("serving", "ejected", "failures"): 2},
             envoys=2,
             subscribers=4,
+            discovery_conflicts=3,
+            discovery_file_bad=True,
         )
         self.metrics = ControlPlaneMetrics(lambda: gauges)
 
-    @property
-    def registry_of_metrics(self) -> CollectorRegistry:
-        return self.metrics.registry
+    async def metrics_page(self) -> bytes:
+        return await self.metrics.page()
 
     def status(self) -> dict[str, object]:
         return {"nodes": {"serving": 1}}
 
-    def nodes(self) -> dict[str, object]:
-        return {"nodes": [{"name": "a", "entropy": "inf"}], "unseen": []}
+    async def nodes_page(self) -> str:
+        return '{"nodes": [{"name": "a", "entropy": "inf"}], "unseen": []}'
 
     def not_ready(self) -> str | None:
         return self.reason
@@ -103,6 +104,9 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert 'isocost_nodes{state="lost"} 0.0' in lines
     assert 'isocost_decisions{reason="picked"} 7.0' in lines
     assert "isocost_envoys 2.0" in lines
+    assert "isocost_discovery_conflicts 3.0" in lines
+    assert "isocost_discovery_file_error 1.0" in lines
+    assert "isocost_tick_errors_total 0.0" in lines
     assert 'isocost_node_share_factor{node="a"} 0.5' in lines
     labels = 'from="serving",reason="failures",to="ejected"'
     assert any(
@@ -111,6 +115,12 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
         and line.endswith(" 2.0")
         for line in lines
     )
+
+
+async def test_the_nodes_page_is_json(url: str, session: ClientSession) -> None:
+    async with session.get(f"{url}/v1/nodes") as response:
+        assert response.content_type == "application/json"
+        assert (await response.json())["nodes"][0]["name"] == "a"
 
 
 async def test_orders_reach_the_control_plane_with_who_and_why(

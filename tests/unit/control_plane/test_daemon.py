@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import json
+import socket
 import time
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import pytest
+from aiohttp import web
 
-from isocost import manual
-from isocost.config import ControlPlaneConfig
+from isocost import admin, first_roster, manual
+from isocost.config import ControlPlaneConfig, DiscoverySettings, FilterSettings
 from isocost.daemon import ControlPlane
 from isocost.discovery.report import AgentReport
 from isocost.errors import ConfigError, RejectedError, StateError
 from isocost.manual import Manual, Note
+from isocost.observe.batch import Batch
+from isocost.push import ads
 from isocost.weight.override import Override
 from tests.unit.fleet_builder import node, sample
 
@@ -32,8 +41,12 @@ def daemon(state_dir: Path | None) -> ControlPlane:
     return made
 
 
-def row(of: ControlPlane, name: str) -> dict[str, Any]:
-    rows: Any = of.nodes()["nodes"]
+async def page(of: ControlPlane) -> Any:
+    return json.loads(await of.nodes_page())
+
+
+async def row(of: ControlPlane, name: str) -> dict[str, Any]:
+    rows = (await page(of))["nodes"]
     return dict(next(item for item in rows if item["name"] == name))
 
 
@@ -42,14 +55,14 @@ async def test_settings_by_hand_survive_a_restart(tmp_path: Path) -> None:
     await first.drain("a", True, NOTE)
     await first.override("b", {"entropy": "inf"}, NOTE)
     again = daemon(tmp_path)
-    assert row(again, "a")["state"] == "draining"
-    assert row(again, "a")["drain"] == {
+    assert (await row(again, "a"))["state"] == "draining"
+    assert (await row(again, "a"))["drain"] == {
         "who": "ana@ops",
         "at_unix_s": 1_790_000_000.0,
         "why": "fan",
     }
-    assert row(again, "b")["entropy"] == "inf"
-    assert row(again, "b")["override"] == {"entropy": "inf", **NOTE.json()}
+    assert (await row(again, "b"))["entropy"] == "inf"
+    assert (await row(again, "b"))["override"] == {"entropy": "inf", **NOTE.json()}
     await again.drain("a", False, NOTE)
     await again.override("b", None, NOTE)
     assert manual.load(tmp_path) == Manual()
@@ -61,7 +74,7 @@ async def test_settings_of_nodes_that_are_not_there_are_kept_shown_and_removable
     kept = Manual().drained("gone", NOTE).overridden("gone", Override(weight=0.5), NOTE)
     manual.save(tmp_path, kept)
     running = daemon(tmp_path)
-    assert running.nodes()["unseen"] == [
+    assert (await page(running))["unseen"] == [
         {"name": "gone", "drain": NOTE.json(), "override": {"weight": 0.5, **NOTE.json()}}
     ]
     await running.drain("a", True, NOTE)
@@ -81,7 +94,7 @@ async def test_what_could_not_be_kept_is_not_done(
     monkeypatch.setattr(manual, "save", fail)
     with pytest.raises(StateError):
         await running.drain("a", True, NOTE)
-    assert row(running, "a")["drain"] is None
+    assert (await row(running, "a"))["drain"] is None
 
 
 async def test_without_a_folder_settings_work_and_the_log_says_that_they_will_end(
@@ -93,7 +106,7 @@ async def test_without_a_folder_settings_work_and_the_log_says_that_they_will_en
         "no state_dir is configured: settings by hand end with this process"
     ]
     await running.override("a", {"weight": 0.5}, NOTE)
-    assert row(running, "a")["override"]["weight"] == 0.5
+    assert (await row(running, "a"))["override"]["weight"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -116,11 +129,248 @@ def test_a_bad_file_stops_the_start(tmp_path: Path) -> None:
         daemon(tmp_path)
 
 
-def test_a_row_tells_state_reason_and_since_when() -> None:
-    told = row(daemon(None), "a")
+async def test_a_row_tells_state_reason_and_since_when() -> None:
+    told = await row(daemon(None), "a")
     assert (told["state"], told["reason"]) == ("serving", "ok")
     assert told["state_age_s"] == 0.0
     assert told["since_unix_s"] == pytest.approx(1_790_000_000.4)
     assert told["share_factor"] == 1.0
     assert told["failure_ratio"] == 0.0
     assert (told["drain"], told["override"]) == (None, None)
+
+
+def test_readiness_ends_when_no_tick_succeeds_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = ControlPlane(ControlPlaneConfig(filter=FilterSettings(max_table_age_ms=1000)))
+    assert made.not_ready() == "no node is known yet"
+    start_s = time.monotonic()
+    made._registry.receive(AgentReport("agent", 1, 0.0, 0.0, (sample(A),)), start_s)
+    monkeypatch.setattr(time, "monotonic", lambda: start_s + 0.5)
+    for now_s in (start_s, start_s + 0.5):
+        made._tick(now_s, 1_790_000_000_000)
+    assert made.not_ready() is None
+
+    def fail(*_: object) -> None:
+        raise OverflowError("too large")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(made._registry, "view", fail)
+        made._tick(start_s + 0.7, 1_790_000_000_200)
+        patch.setattr(time, "monotonic", lambda: start_s + 1.4)
+        assert made.not_ready() is None
+        patch.setattr(time, "monotonic", lambda: start_s + 2.0)
+        words = "the last table is 1.5 s old; ticks fail: OverflowError('too large')"
+        assert made.not_ready() == words
+    made._tick(start_s + 0.9, 1_790_000_000_400)
+    assert made.not_ready() is None
+
+
+def test_an_error_of_another_kind_or_place_is_logged_once_as_well(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = daemon(None)
+    number = 0
+
+    def first(*_: object) -> None:
+        raise ValueError(f"request {number}")
+
+    def second(*_: object) -> None:
+        raise ValueError("elsewhere")
+
+    def third(*_: object) -> None:
+        raise OverflowError
+
+    for fail in (first, first, second, second, third, first):
+        monkeypatch.setattr(made._registry, "view", fail)
+        number += 1
+        made._tick(time.monotonic(), 1_790_000_001_000)
+    logged = [record.exc_info for record in caplog.records if "a tick failed" in record.message]
+    assert [str(info[1]) for info in logged if info] == ["request 1", "elsewhere", "", "request 6"]
+
+
+async def test_conflicts_and_a_bad_discovery_file_are_in_status_and_metrics(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "nodes.yaml"
+    path.write_text("nodes: []\n")
+    made = ControlPlane(ControlPlaneConfig(discovery=DiscoverySettings(file=str(path))))
+    assert made.status()["discovery"] == {"conflicts": [], "file_error": None}
+    lines = (await made.metrics_page()).decode().splitlines()
+    assert "isocost_discovery_conflicts 0.0" in lines
+    assert "isocost_discovery_file_error 0.0" in lines
+    path.write_text("nodes: 7\n")
+    now_s = time.monotonic()
+    for agent in ("one", "two"):
+        made._registry.receive(AgentReport(agent, 1, 0.0, 0.0, (sample(A),)), now_s)
+    deadline_s = now_s + 5.0
+    while made._registry.file_error is None and time.monotonic() < deadline_s:
+        now_s += 0.001
+        made._registry.view(now_s + 1.0)
+        await asyncio.sleep(0.01)
+    shown: Any = made.status()["discovery"]
+    assert "node a is claimed by agent" in shown["conflicts"][0]
+    assert "nodes: 7 is not allowed" in shown["file_error"]
+    lines = (await made.metrics_page()).decode().splitlines()
+    assert "isocost_discovery_conflicts 1.0" in lines
+    assert "isocost_discovery_file_error 1.0" in lines
+
+
+async def test_the_nodes_page_is_made_once_per_table_and_change_by_hand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, rows = daemon(None), 0
+    outcomes = made._observer.outcomes
+
+    def counted(node_id: int) -> dict[str, int]:
+        nonlocal rows
+        rows += 1
+        return outcomes(node_id)
+
+    monkeypatch.setattr(made._observer, "outcomes", counted)
+    pages = await asyncio.gather(*(made.nodes_page() for _ in range(5)))
+    assert rows == 2
+    assert len(set(pages)) == 1
+    await made.drain("a", True, NOTE)
+    assert (await row(made, "a"))["drain"] is not None
+    assert rows == 4
+    made._tick(time.monotonic() + 1.0, 1_790_000_001_000)
+    assert (await row(made, "a"))["state"] == "draining"
+    assert rows == 6
+
+
+async def test_pages_of_a_large_fleet_let_the_loop_run_between_their_parts() -> None:
+    made = ControlPlane(ControlPlaneConfig())
+    nodes = [node(f"n{i}", address=f"192.0.2.{i % 250}:{8000 + i}") for i in range(320)]
+    now_s = time.monotonic()
+    samples = tuple(sample(item) for item in nodes)
+    made._registry.receive(AgentReport("agent", 1, 0.0, 0.0, samples), now_s)
+    made._tick(now_s, 1_790_000_000_000)
+    made._tick(now_s + 0.4, 1_790_000_000_400)
+    for page_of in (made.nodes_page, made.metrics_page):
+        turns, making = 0, asyncio.ensure_future(page_of())
+        while not making.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns >= 8
+    assert len((await page(made))["nodes"]) == 320
+
+
+async def test_the_names_of_the_roster_are_kept_for_the_next_control_plane(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isocost.daemon._KEEP_ROSTER_S", 0.01)
+    first = daemon(tmp_path)
+    keeping = asyncio.create_task(first._keep_roster_forever(tmp_path))
+    kept, save = asyncio.Event(), first_roster.save
+    loop = asyncio.get_running_loop()
+
+    def and_tell(folder: Path, names: Set[str]) -> None:
+        save(folder, names)
+        loop.call_soon_threadsafe(kept.set)
+
+    monkeypatch.setattr(first_roster, "save", and_tell)
+    try:
+        async with asyncio.timeout(5.0):
+            await kept.wait()
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+    again = ControlPlane(ControlPlaneConfig(state_dir=str(tmp_path)))
+    now_s = time.monotonic()
+    again._registry.receive(AgentReport("one", 1, 0.0, 0.0, (sample(A),)), now_s)
+    for late_s in (0.0, 0.5, 2.9):
+        again._tick(now_s + late_s, 1_790_000_000_000)
+    assert again._pipeline.nodes == ()
+    again._registry.receive(AgentReport("two", 1, 0.0, 0.0, (sample(B),)), now_s + 3.0)
+    again._tick(now_s + 3.1, 1_790_000_003_000)
+    assert [item.name for item in again._pipeline.nodes] == ["a", "b"]
+
+
+async def test_a_stop_under_open_streams_is_quick_and_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with socket.socket() as one, socket.socket() as two:
+        for probe in (one, two):
+            probe.bind(("127.0.0.1", 0))
+        listen, http = (f"127.0.0.1:{probe.getsockname()[1]}" for probe in (one, two))
+    made = ControlPlane(ControlPlaneConfig(listen=listen, http=http))
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    begun, order = asyncio.Event(), admin._order
+
+    async def beginning(request: web.Request) -> tuple[dict[str, object], Note]:
+        begun.set()
+        return await order(request)
+
+    monkeypatch.setattr(admin, "_order", beginning)
+    stop = asyncio.Event()
+    running = asyncio.create_task(made.run(stop))
+    async with grpc.aio.insecure_channel(listen) as channel:
+        streams = [
+            channel.stream_stream(f"/{service}")()
+            for service in (f"{ads.SERVICE}/{ads.METHOD}", "isocost.v1.Observations/Report")
+        ] + [channel.stream_unary("/isocost.v1.Telemetry/Report")()]
+        async with asyncio.timeout(5.0):
+            for stream in streams:
+                await stream.wait_for_connection()
+                await stream.write(b"")
+            # A request whose body never ends.
+            host, _, port = http.rpartition(":")
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"PUT /v1/nodes/a/drain HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+            await begun.wait()
+            stop.set()
+            await running
+            writer.close()
+            codes = [await stream.code() for stream in streams]
+    assert grpc.StatusCode.OK not in codes
+    gc.collect()
+    assert failures == []
+    assert [record.message for record in caplog.records if record.exc_info] == []
+
+
+async def test_a_folder_that_takes_no_names_is_told_once_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("isocost.daemon._KEEP_ROSTER_S", 0.01)
+    tries, tried_often, save = 0, asyncio.Event(), first_roster.save
+    loop = asyncio.get_running_loop()
+
+    def full(folder: Path, names: Set[str]) -> None:
+        nonlocal tries
+        tries += 1
+        if tries <= 3:
+            raise StateError("no space left")
+        save(folder, names)
+        loop.call_soon_threadsafe(tried_often.set)
+
+    monkeypatch.setattr(first_roster, "save", full)
+    keeping = asyncio.create_task(daemon(tmp_path)._keep_roster_forever(tmp_path))
+    try:
+        async with asyncio.timeout(5.0):
+            await tried_often.wait()
+    finally:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+    assert caplog.messages.count("no space left") == 1
+    assert first_roster.load(tmp_path) == {"a", "b"}
+
+
+async def test_a_number_that_the_policy_ignores_is_refused() -> None:
+    made = daemon(None)
+    with pytest.raises(RejectedError, match="no effect"):
+        await made.override("a", {"entropy": 3}, NOTE)
+    assert (await row(made, "a"))["override"] is None
+
+
+async def test_open_requests_that_no_gateway_told_are_not_shown_as_zero() -> None:
+    made = daemon(None)
+    assert (await row(made, "a"))["in_flight"] is None
+    lines = (await made.metrics_page()).decode().splitlines()
+    assert 'isocost_node_in_flight{node="a"} NaN' in lines
+    made._observer.apply(Batch("edge", 1, 1, ()), time.monotonic())
+    made._tick(time.monotonic() + 0.5, 1_790_000_001_000)
+    assert (await row(made, "a"))["in_flight"] == 0

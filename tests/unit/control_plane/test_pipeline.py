@@ -1,10 +1,15 @@
 """A tick publishes what belongs together, and never less than was known."""
 
 import logging
+from collections.abc import Callable, Set
+from typing import Any, TypeVar
 
 import pytest
-from google.protobuf.any_pb2 import Any
+from envoy_data_plane.envoy.config.core.v3 import HealthStatus
+from envoy_data_plane.envoy.config.endpoint.v3 import ClusterLoadAssignment
+from google.protobuf.any_pb2 import Any as Any_
 
+from isocost import pipeline
 from isocost.config import ControlPlaneConfig, DiscoverySettings
 from isocost.discovery.registry import Registry
 from isocost.discovery.report import AgentReport
@@ -19,9 +24,11 @@ from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROSTER, ROUTES, TABLE
 from isocost.v1.roster_pb2 import Roster
 from isocost.v1.table_pb2 import Table
+from isocost.weight.decide import Decision
 from isocost.weight.override import Override
 from tests.unit.fleet_builder import node, sample
 
+_Made = TypeVar("_Made")
 UNIX_MS = 1_790_000_000_000
 SETTLE_S = 5.0
 #: The first roster is out by then if its nodes came at 0.
@@ -31,7 +38,7 @@ READY_S = 0.4
 class Bench:
     """A pipeline with everything around it, on a clock of its own."""
 
-    def __init__(self, manual: Manual | None = None) -> None:
+    def __init__(self, manual: Manual | None = None, expected: Set[str] = frozenset()) -> None:
         settings = DiscoverySettings(settle_ms=int(SETTLE_S * 1e3))
         self.registry = Registry(settings, 0.0)
         self.cache = Cache()
@@ -42,6 +49,7 @@ class Bench:
             self.observer,
             self.cache,
             manual or Manual(),
+            expected,
         )
         self.sequence = 0
 
@@ -54,7 +62,8 @@ class Bench:
 
     def run(self, until_s: float, *samples: NodeSample) -> None:
         """Ticks with a report before each, from one tick after the last one on."""
-        now_s = max(self.pipeline.tick_s, READY_S) + 0.2
+        latest = self.pipeline.latest
+        now_s = max(latest.at_s if latest else 0.0, READY_S) + 0.2
         while now_s <= until_s + 0.01:
             self.report(now_s, *samples)
             self.tick(now_s)
@@ -75,7 +84,7 @@ class Bench:
     def _fleet(self, type_url: str) -> bytes:
         resources = self.published(type_url)
         assert resources is not None
-        return Any.FromString(resources.resources["fleet"]).value
+        return Any_.FromString(resources.resources["fleet"]).value
 
 
 def serving(*samples: NodeSample, manual: Manual | None = None) -> Bench:
@@ -114,9 +123,41 @@ def test_the_first_agent_of_several_makes_no_roster_of_its_own() -> None:
     bench.tick(0.3)
     bench.tick(0.5)
     assert bench.published(ROSTER) is None
-    bench.tick(0.6)
+    bench.tick(0.7)
     assert [item.name for item in bench.roster().nodes] == ["a", "b"]
     assert bench.states() == [NodeState.SERVING, NodeState.SERVING]
+
+
+def test_the_first_roster_waits_for_the_nodes_of_the_last_one() -> None:
+    bench = Bench(expected={"a", "b"})
+    bench.report(0.0, sample(A))
+    for now_s in (0.1, 1.0, 2.9):
+        bench.tick(now_s)
+    assert bench.published(ROSTER) is None
+    bench.report(3.0, sample(A), sample(B))
+    bench.tick(3.1)
+    assert [item.name for item in bench.roster().nodes] == ["a", "b"]
+
+
+def test_a_fleet_that_waited_in_vain_for_a_node_serves_at_once() -> None:
+    bench = Bench(expected={"a", "gone"})
+    now_s = 0.0
+    while bench.published(TABLE) is None:
+        bench.report(now_s, sample(A))
+        bench.tick(now_s)
+        now_s += 0.2
+    assert now_s <= SETTLE_S + 0.5
+    assert bench.states() == [NodeState.SERVING]
+
+
+def test_nodes_whose_agents_are_silent_are_not_waited_for_by_the_next_control_plane() -> None:
+    nodes = [A, B, node("c", address="192.0.2.3:8000")]
+    bench = serving(*map(sample, nodes))
+    assert bench.pipeline.latest is not None
+    assert bench.pipeline.latest.heard_of == {"a", "b", "c"}
+    bench.run(4.0, sample(A), sample(nodes[2], engine_up=False))
+    assert bench.pipeline.latest is not None
+    assert bench.pipeline.latest.heard_of == {"a", "c"}
 
 
 def test_an_agent_that_comes_back_a_little_later_still_serves_at_once() -> None:
@@ -187,6 +228,94 @@ def test_endpoints_follow_health_at_once_and_weights_every_ten_seconds() -> None
     assert endpoints(bench) not in (first, lost)
 
 
+class FailingOnce:
+    """Stands in for a part of a tick that fails once."""
+
+    def __init__(self, then: Callable[..., _Made]) -> None:
+        self._then = then
+        self.failed = False
+
+    def __call__(self, *args: object, **options: object) -> _Made:
+        if not self.failed:
+            self.failed = True
+            raise OverflowError
+        return self._then(*args, **options)
+
+
+@pytest.mark.parametrize("part", ["decide", "encode_table", "integer_weight", "table_resources"])
+def test_a_tick_that_fails_loses_no_change_of_nodes_or_health(
+    monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    for samples in (
+        (sample(A), sample(B), sample(node("c", address="192.0.2.3:8000"))),
+        (sample(A), sample(B, engine_up=False)),
+    ):
+        bench = serving(sample(A), sample(B))
+        before, shown = endpoints(bench), bench.pipeline.latest
+        with monkeypatch.context() as patch:
+            failing = FailingOnce(getattr(pipeline, part))
+            patch.setattr(pipeline, part, failing)
+            bench.report(0.5, *samples)
+            with pytest.raises(OverflowError):
+                bench.tick(0.6)
+            assert bench.pipeline.latest is shown
+            assert endpoints(bench) == before
+            bench.tick(0.8)
+        assert failing.failed
+        assert endpoints(bench) != before
+        assert len(bench.roster().nodes) == len(samples) == len(bench.pipeline.nodes)
+
+
+def test_what_may_get_nothing_is_unhealthy_to_the_fallback_and_to_retries() -> None:
+    third = node("c", address="192.0.2.3:8000")
+    samples = [sample(A), sample(B), sample(third)]
+    for zero in (Override(weight=0.0), Override(entropy=float("inf"))):
+        bench = serving(*samples)
+        assert health(bench) == dict.fromkeys("abc", HealthStatus.HEALTHY)
+        bench.pipeline.manual = Manual().overridden("b", zero, NOTE).drained("c", NOTE)
+        bench.run(0.6, *samples)
+        assert bench.states()[1] is NodeState.SERVING
+        assert health(bench) == {
+            "a": HealthStatus.HEALTHY,
+            "b": HealthStatus.UNHEALTHY,
+            "c": HealthStatus.DRAINING,
+        }
+        bench.pipeline.manual = Manual()
+        bench.run(0.8, *samples)
+        assert health(bench) == dict.fromkeys("abc", HealthStatus.HEALTHY)
+
+
+def test_a_node_whose_factor_is_zero_is_unhealthy_to_the_fallback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    decide_ = pipeline.decide
+
+    def with_b_at_zero(*args: Any, **options: Any) -> Decision:
+        decision = decide_(*args, **options)
+        decision.state.factor[1] = 0.0
+        return decision
+
+    bench = serving(sample(A), sample(B))
+    monkeypatch.setattr(pipeline, "decide", with_b_at_zero)
+    bench.run(0.6, sample(A), sample(B))
+    assert health(bench) == {"a": HealthStatus.HEALTHY, "b": HealthStatus.UNHEALTHY}
+
+
+def health(bench: Bench) -> dict[str, HealthStatus]:
+    """What Envoy is told of each node."""
+    resources = bench.published(ENDPOINTS)
+    assert resources is not None
+    (body,) = resources.resources.values()
+    assignment = ClusterLoadAssignment.parse(Any_.FromString(body).value)
+    found = {}
+    for locality in assignment.endpoints:
+        for item in locality.lb_endpoints:
+            assert item.metadata is not None
+            name = item.metadata.filter_metadata["isocost"].fields["node"].string_value
+            found[str(name)] = item.health_status
+    return found
+
+
 def test_a_suspect_rebuilds_no_balancer() -> None:
     bench = serving(sample(A), sample(B))
     first = endpoints(bench)
@@ -232,8 +361,8 @@ def test_the_time_out_of_a_drain_counts_from_the_order_also_over_a_restart() -> 
     open_stream = NodeObservation(B.id, in_flight=1)
     bench.observer.apply(Batch("edge", 1, 1, (open_stream,)), 0.5)
     bench.run(0.6, sample(A), sample(B))
-    assert bench.pipeline.decision is not None
-    assert bench.pipeline.decision.state.standings[1].reason == "drain_timed_out"
+    assert bench.pipeline.latest is not None
+    assert bench.pipeline.latest.decision.state.standings[1].reason == "drain_timed_out"
 
 
 def test_changes_of_state_are_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from isocost.discovery.announce import Announcements
@@ -10,6 +12,7 @@ from isocost.model import NodeSample
 from tests.unit.fleet_builder import node, sample
 
 LOST_S, FORGET_S = 3.0, 60.0
+SEQUENCE = itertools.count(1)
 
 
 @pytest.fixture
@@ -17,8 +20,16 @@ def known() -> Announcements:
     return Announcements(LOST_S, FORGET_S)
 
 
-def report(*samples: NodeSample, agent: str = "a1", sequence: int = 1) -> AgentReport:
-    return AgentReport(agent, sequence, 0.0, 0.0, samples)
+def report(
+    *samples: NodeSample,
+    agent: str = "a1",
+    sequence: int | None = None,
+    wall_unix_s: float = 0.0,
+    monotonic_s: float = 0.0,
+) -> AgentReport:
+    """With the next sequence, unless it is given."""
+    sequence = next(SEQUENCE) if sequence is None else sequence
+    return AgentReport(agent, sequence, wall_unix_s, monotonic_s, samples)
 
 
 def claim(
@@ -33,7 +44,7 @@ def test_the_latest_sample_counts(known: Announcements) -> None:
     known.receive(report(sample(one, waiting=2.0), sequence=2), 10.2)
     got = known.announced(10.3).nodes["n1"]
     assert got.sample.engine.waiting.value == 2.0
-    assert (got.agent, got.sequence, got.arrived_s) == ("a1", 2, 10.2)
+    assert (got.report.agent, got.report.sequence, got.arrived_s) == ("a1", 2, 10.2)
 
 
 def test_silence_makes_a_node_lost_and_then_forgotten(known: Announcements) -> None:
@@ -54,15 +65,84 @@ def test_a_node_that_its_agent_no_longer_names_is_lost_alone(known: Announcement
     assert known.lost(nodes["n2"], 14.0)
 
 
-def test_nodes_that_fall_silent_together_are_kept_and_one_of_many_is_forgotten(
+def machine(agent: str, nodes: int) -> AgentReport:
+    number = int(agent[1:])
+    return report(
+        *(claim(f"{agent}-{n}", address=f"192.0.{number}.{n}:1") for n in range(nodes)),
+        agent=agent,
+    )
+
+
+def agents_of(known: Announcements, now_s: float) -> set[str]:
+    return {name.split("-")[0] for name in known.announced(now_s).nodes}
+
+
+def test_agents_that_fall_silent_together_are_kept_and_fewer_are_forgotten(
     known: Announcements,
 ) -> None:
-    claims = [claim(f"n{number}", address=f"192.0.2.{number}:1") for number in range(1, 5)]
-    known.receive(report(*claims), 10.0)
+    for agent in ("a1", "a2", "a3", "a4"):
+        known.receive(machine(agent, 2), 10.0)
     late_s = 10.1 + FORGET_S
-    assert len(known.announced(late_s).nodes) == 4
-    known.receive(report(*claims[:3]), late_s)
-    assert known.announced(late_s).nodes.keys() == {"n1", "n2", "n3"}
+    assert agents_of(known, late_s) == {"a1", "a2", "a3", "a4"}
+    known.receive(machine("a1", 2), late_s)
+    assert agents_of(known, late_s) == {"a1", "a2", "a3", "a4"}
+    known.receive(machine("a2", 2), late_s)
+    assert agents_of(known, late_s) == {"a1", "a2"}
+    later_s = late_s + FORGET_S + 0.1
+    known.receive(machine("a1", 2), later_s)
+    assert agents_of(known, later_s) == {"a1"}, "the forgotten agents still counted"
+
+
+def test_one_agent_with_most_of_the_nodes_is_forgotten_like_any_other(
+    known: Announcements,
+) -> None:
+    late_s = 10.1 + FORGET_S
+    for agent, nodes in (("a1", 10), ("a2", 4), ("a3", 2)):
+        known.receive(machine(agent, nodes), 10.0)
+    for agent, nodes in (("a2", 4), ("a3", 2)):
+        known.receive(machine(agent, nodes), late_s)
+    assert agents_of(known, late_s) == {"a2", "a3"}
+
+
+def test_nodes_that_a_speaking_agent_no_longer_names_are_forgotten(known: Announcements) -> None:
+    for agent in ("a1", "a2"):
+        known.receive(machine(agent, 4), 10.0)
+    late_s = 10.1 + FORGET_S
+    for agent in ("a1", "a2"):
+        known.receive(report(agent=agent), late_s)
+    assert known.announced(late_s).nodes == {}
+
+
+def test_a_report_that_was_overtaken_or_came_twice_changes_nothing(known: Announcements) -> None:
+    known.receive(report(claim(epoch=6), sequence=7, wall_unix_s=50.0, monotonic_s=5.0), 10.0)
+    known.receive(report(claim(epoch=5), sequence=6, wall_unix_s=49.8, monotonic_s=4.8), 10.2)
+    known.receive(report(claim(epoch=5), sequence=7, wall_unix_s=50.0, monotonic_s=5.0), 10.2)
+    got = known.announced(10.2).nodes["n1"]
+    assert (got.sample.node.instance_id, got.arrived_s) == ("n1@6", 10.0)
+
+
+@pytest.mark.parametrize(
+    ("wall_unix_s", "monotonic_s"),
+    [
+        pytest.param(40.0, 5.2, id="the agent restarted and its wall clock was set back"),
+        pytest.param(50.2, 0.1, id="its machine restarted"),
+    ],
+)
+def test_a_restarted_agent_is_heard_though_it_counts_from_the_beginning(
+    known: Announcements, wall_unix_s: float, monotonic_s: float
+) -> None:
+    known.receive(report(claim(), sequence=700, wall_unix_s=50.0, monotonic_s=5.0), 10.0)
+    again = report(claim(), sequence=1, wall_unix_s=wall_unix_s, monotonic_s=monotonic_s)
+    known.receive(again, 10.2)
+    assert known.announced(10.2).nodes["n1"].arrived_s == 10.2
+
+
+def test_after_its_silence_an_agent_is_heard_whatever_it_counts(known: Announcements) -> None:
+    known.receive(report(claim(), sequence=700, wall_unix_s=50.0, monotonic_s=5.0), 10.0)
+    known.receive(report(claim(), sequence=1), 10.0 + LOST_S)
+    assert known.announced(10.0 + LOST_S).nodes["n1"].arrived_s == 10.0
+    known.receive(report(claim(), sequence=1), 10.1 + LOST_S)
+    assert known.announced(10.1 + LOST_S).nodes["n1"].arrived_s == 10.1 + LOST_S
 
 
 @pytest.mark.parametrize("epoch", [6, 4])
@@ -85,7 +165,7 @@ def test_of_two_agents_the_one_with_the_newest_instance_has_the_name(
         for agent in order:
             known.receive(report(samples[agent], agent=agent), now_s)
         got = known.announced(now_s)
-        assert got.nodes["n1"].agent == "new"
+        assert got.nodes["n1"].report.agent == "new"
         assert [str(conflict) for conflict in got.conflicts] == [
             "node n1 is claimed by agent new on h2 and by agent old on h1; the first one has it"
         ]
@@ -96,7 +176,7 @@ def test_of_equal_instances_the_older_claim_stays(known: Announcements) -> None:
     for now_s in (10.1, 10.3, 10.5):
         known.receive(report(claim(), agent="a"), now_s)
         known.receive(report(claim(), agent="z"), now_s + 0.1)
-        assert known.announced(now_s + 0.1).nodes["n1"].agent == "z"
+        assert known.announced(now_s + 0.1).nodes["n1"].report.agent == "z"
 
 
 def test_two_hosts_with_one_agent_name_are_two_claims(known: Announcements) -> None:
@@ -111,7 +191,7 @@ def test_a_silent_claim_yields_to_a_living_one(known: Announcements) -> None:
     known.receive(report(claim(epoch=9), agent="gone"), 10.0)
     known.receive(report(claim(epoch=1), agent="living"), 10.1 + LOST_S)
     got = known.announced(10.1 + LOST_S)
-    assert got.nodes["n1"].agent == "living"
+    assert got.nodes["n1"].report.agent == "living"
     assert not got.conflicts
 
 

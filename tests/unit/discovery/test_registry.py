@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 from pathlib import Path
@@ -29,7 +28,7 @@ def registry(file: Path | None = None, started_s: float = 100.0) -> Registry:
 
 
 def announce(to: Registry, now_s: float, *samples: NodeSample) -> None:
-    to.receive(AgentReport("a1", 1, 0.0, 0.0, samples), now_s)
+    to.receive(AgentReport("a1", 1, now_s, now_s, samples), now_s)
 
 
 def at(name: str, address: str) -> NodeSample:
@@ -54,24 +53,19 @@ def test_nodes_come_sorted_with_the_age_of_their_sample() -> None:
     views = known.view(101.0)
     assert [view.node.name for view in views] == ["n1", "n10", "n2"]
     assert [view.sample_age_s for view in views] == [0.5, 0.5, 1.0]
-    assert all(view.reachable and view.sample is not None for view in views)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        views[0].reachable = False  # type: ignore[misc]
+    assert all(view.sample is not None for view in views)
 
 
-def test_a_silent_node_is_there_but_not_reachable_until_it_is_forgotten() -> None:
+def test_a_silent_node_is_there_until_it_is_forgotten() -> None:
     known = registry()
     announce(known, 100.0, at("n1", "192.0.2.1:80"))
-    assert [view.reachable for view in known.view(103.1)] == [False]
+    assert [view.sample_age_s for view in known.view(159.0)] == [59.0]
     assert known.view(160.1) == ()
 
 
 def test_a_node_of_the_file_exists_without_telemetry(file: Path) -> None:
     views = registry(file).view(100.0)
-    assert [(v.node.name, v.sample, v.reachable) for v in views] == [
-        ("f1", None, True),
-        ("f2", None, True),
-    ]
+    assert [(v.node.name, v.sample) for v in views] == [("f1", None), ("f2", None)]
     assert all(math.isinf(view.sample_age_s) for view in views)
 
 
@@ -80,9 +74,8 @@ def test_a_node_of_both_is_the_announced_one_until_that_is_forgotten(file: Path)
     announce(known, 100.0, at("f1", "192.0.2.11:80"))
     f1 = known.view(100.0)[0]
     assert f1.sample is not None and f1.node.instance_id == "f1@1"
-    assert [view.reachable for view in known.view(104.0)] == [False, True]
     f1 = known.view(161.0)[0]
-    assert f1.sample is None and f1.node.instance_id == "f1@0" and f1.reachable
+    assert f1.sample is None and f1.node.instance_id == "f1@0"
     assert not known.conflicts
 
 
@@ -111,6 +104,13 @@ def test_a_changed_file_shows_within_a_second_and_a_bad_one_is_told(file: Path) 
     file.write_text("nodes: 5", encoding="utf-8")
     assert names(known, 102.0) == ["f1", "f3"]
     assert known.file_error is not None and "nodes" in known.file_error
+
+
+def test_a_node_that_the_file_lost_is_gone_only_when_the_file_still_says_so(file: Path) -> None:
+    known = registry(file)
+    file.write_text("nodes: []", encoding="utf-8")
+    assert names(known, 101.0) == names(known, 105.0) == ["f1", "f2"]
+    assert names(known, 106.0) == []
 
 
 def test_a_bad_file_at_the_start_is_refused(tmp_path: Path) -> None:

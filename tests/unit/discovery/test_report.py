@@ -8,19 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isocost.discovery.report import ReportReader
+from isocost.discovery import report as report_module
+from isocost.discovery.report import MAX_REASON_LENGTH, ReportReader, decode_node
+from isocost.errors import TelemetryError
 from isocost.model import (
     ABSENT,
     UNSUPPORTED,
     EngineSample,
     GpuSample,
     Model,
+    Node,
     NodeSample,
     Signal,
     SignalState,
 )
 from isocost.telemetry.report import encode_report, encode_sample
-from isocost.v1 import telemetry_pb2
+from isocost.v1 import roster_pb2, telemetry_pb2
 from tests.unit.fleet_builder import node, sample
 
 AGES_S = st.integers(0, 5000).map(lambda age_ms: age_ms / 1e3)
@@ -38,7 +41,7 @@ SAMPLES = st.builds(
     node=st.builds(
         node,
         name=st.sampled_from(["a", "b-1"]),
-        rack=st.text(max_size=5),
+        rack=st.sampled_from(["r1", "row-2.b"]),
         gpu_count=st.integers(1, 64),
         models=st.lists(
             st.builds(
@@ -102,16 +105,29 @@ def test_a_signal_that_cannot_be_is_absent(state: int, value: float) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
-        ("name", "", "not name@start-epoch"),
+        ("name", "", "name: ''"),
+        ("name", "bad\nname", "name: 'bad\\nname'"),
+        ("rack", "", "rack: ''"),
+        ("host", "h 1", "host: 'h 1'"),
+        ("gpu_count", 0, "gpu_count: 0"),
+        ("gpu_count", 65, "gpu_count: 65"),
         ("instance_id", "other@1", "not name@start-epoch"),
-        ("address", "", "not ip:port"),
-        ("address", "example.org:80", "not ip:port"),
-        ("address", "192.0.2.1:0", "not ip:port"),
-        ("address", ":8000", "not ip:port"),
+        ("instance_id", "bad", "not name@start-epoch"),
+        ("instance_id", "bad@", "not name@start-epoch"),
+        ("instance_id", "bad@-1", "not name@start-epoch"),
+        ("instance_id", "bad@\u0663", "not name@start-epoch"),
+        ("instance_id", "bad@" + "9" * 13, "not name@start-epoch"),
+        ("instance_id", "bad@" + "9" * 5000, "bad@999"),
+        ("address", "", "IP:PORT"),
+        ("address", "example.org:80", "IP:PORT"),
+        ("address", "192.0.2.1:0", "IP:PORT"),
+        ("address", "192.0.2.1:" + "9" * 5000, "address"),
+        ("address", ":8000", "IP:PORT"),
+        ("address", "[fe80::1%eth0]:80", "zone"),
     ],
 )
 def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
-    field: str, value: str, reason: str
+    field: str, value: object, reason: str
 ) -> None:
     bad, good = encode_sample(sample(node("bad"))), encode_sample(sample(node("good")))
     setattr(bad.node, field, value)
@@ -119,3 +135,49 @@ def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
     got = ReportReader().read(over_the_wire(report))
     assert [sample.node.name for sample in got.samples] == ["good"]
     assert len(got.refused) == 1 and reason in got.refused[0]
+    assert got.refused[0].isprintable() and len(got.refused[0]) <= MAX_REASON_LENGTH
+
+
+def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
+    bad = encode_sample(sample(node("bad")))
+    bad.node.models[0].weight_bits = 0
+    got = ReportReader().read(telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad]))
+    assert got.samples == () and "models.0.weight_bits" in got.refused[0]
+
+
+@pytest.mark.parametrize(
+    ("address", "as_envoy_prints_it"),
+    [
+        ("192.0.2.1:08080", "192.0.2.1:8080"),
+        ("2001:DB8:0::1:8080", "[2001:db8::1]:8080"),
+        ("[2001:db8:0:0:0:0:0:1]:80", "[2001:db8::1]:80"),
+        ("[::ffff:192.0.2.1]:80", "[::ffff:192.0.2.1]:80"),
+    ],
+)
+def test_an_address_is_kept_as_envoy_prints_it(address: str, as_envoy_prints_it: str) -> None:
+    message = encode_sample(sample(node(address=address)))
+    got = ReportReader().read(telemetry_pb2.TelemetryReport(agent="a1", nodes=[message]))
+    assert got.samples[0].node.address == as_envoy_prints_it
+
+
+def test_a_node_is_checked_once_while_it_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+
+    def counted(message: roster_pb2.Node) -> Node:
+        checked.append(message.name)
+        return decode_node(message)
+
+    monkeypatch.setattr(report_module, "decode_node", counted)
+    bad = encode_sample(sample(node("bad", gpu_count=0)))
+    report = telemetry_pb2.TelemetryReport(
+        agent="a1", nodes=[bad, encode_sample(sample(node("good")))]
+    )
+    reader = ReportReader()
+    assert [len(reader.read(report).refused) for _ in range(3)] == [1, 1, 1]
+    assert checked == ["bad", "good"]
+
+
+@pytest.mark.parametrize("agent", ["", "a\nb", "a" * 129])
+def test_a_report_of_an_agent_without_a_usable_name_is_refused(agent: str) -> None:
+    with pytest.raises(TelemetryError, match="no agent's name"):
+        ReportReader().read(telemetry_pb2.TelemetryReport(agent=agent))

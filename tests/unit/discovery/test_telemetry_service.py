@@ -72,6 +72,12 @@ async def test_bytes_that_are_no_report_end_that_stream_only(bench: Bench) -> No
     assert bench.names() == ["n1"]
 
 
+async def test_an_agent_without_a_usable_name_is_told_so(bench: Bench) -> None:
+    with pytest.raises(grpc.aio.AioRpcError, match="no agent's name") as error:
+        await bench.report(telemetry_pb2.TelemetryReport(agent="a\nb").SerializeToString())
+    assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+
+
 async def test_a_refused_node_is_logged_once_and_not_at_every_report(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

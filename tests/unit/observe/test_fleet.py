@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from isocost.observe.batch import Batch, NodeObservation
@@ -42,18 +43,29 @@ def test_the_view_follows_the_order_of_the_ids() -> None:
     )
     view = seen.view([8, 7, 9], 0.0)
     assert view.in_flight.tolist() == [1, 2, 0]
-    assert view.tpot_ms[1] == 15.0
-    assert view.first_byte_ms[0] == 90.0
+    assert view.tpot.mean_ms[1] == 15.0
+    assert view.first_byte.mean_ms[0] == 90.0
 
 
-def test_a_mean_weighs_every_request_and_no_observation_is_no_number() -> None:
+def test_a_mean_weighs_every_request_and_is_kept_with_its_age() -> None:
     seen = observer()
     seen.apply(batch(0, NodeObservation(7, tpot_count=3, tpot_ms_sum=30.0)), 100.0)
     seen.apply(batch(1, NodeObservation(7, tpot_count=1, tpot_ms_sum=50.0)), 105.0)
-    assert seen.view([7], 105.0).tpot_ms.tolist() == pytest.approx([20.0])
-    assert seen.view([7], 112.0).tpot_ms.tolist() == pytest.approx([50.0])
-    assert math.isnan(seen.view([7], 130.0).tpot_ms[0])
-    assert math.isnan(seen.view([7], 105.0).first_byte_ms[0])
+    for now_s, mean_ms, age_s in ((105.0, 20.0, 0.0), (112.0, 50.0, 0.0), (130.0, 50.0, 18.0)):
+        tpot = seen.view([7], now_s).tpot
+        assert tpot.mean_ms.tolist() == pytest.approx([mean_ms])
+        assert tpot.age_s.tolist() == [age_s]
+
+
+def test_a_latency_never_observed_is_no_number_and_follows_its_node() -> None:
+    seen = observer()
+    seen.apply(batch(0, NodeObservation(7, tpot_count=1, tpot_ms_sum=50.0)), 100.0)
+    seen.view([7, 8], 100.0)
+    seen.keep([9, 8, 7])
+    tpot = seen.view([9, 8, 7], 130.0).tpot
+    assert np.isnan(tpot.mean_ms).tolist() == [True, True, False]
+    assert tpot.age_s.tolist() == [math.inf, math.inf, 30.0]
+    assert np.isnan(seen.view([7], 130.0).first_byte.mean_ms).all()
 
 
 def test_what_is_good_what_is_failed_and_what_is_neither() -> None:

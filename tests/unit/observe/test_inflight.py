@@ -1,15 +1,22 @@
 """Open requests are exact: per node instance, over VMs that come, go and restart."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from isocost.observe.batch import Batch, NodeObservation
-from isocost.observe.inflight import VM_GONE_S, InFlight
+from isocost.observe.inflight import ENVOY_MISSED_S, VM_GONE_S, InFlight
 
 
-def batch(vm: int, sequence: int, open_by_node: dict[int, int], age_s_sum: float = 0.0) -> Batch:
+def batch(
+    vm: int,
+    sequence: int,
+    open_by_node: dict[int, int],
+    age_s_sum: float = 0.0,
+    envoy: str = "edge-1",
+) -> Batch:
     return Batch(
-        envoy="edge-1",
+        envoy=envoy,
         incarnation=vm,
         sequence=sequence,
         nodes=tuple(
@@ -98,3 +105,50 @@ def test_a_late_end_never_hits_the_successor() -> None:
     assert counts(in_flight, [new], 0.2) == [3]
     in_flight.apply(batch(1, 2, {new: 3}), 0.4)
     assert counts(in_flight, [new], 0.4) == [3]
+
+
+def known(in_flight: InFlight, ids: list[int]) -> list[bool]:
+    return in_flight.known(ids).tolist()
+
+
+def test_while_no_vm_speaks_nothing_is_known() -> None:
+    in_flight = InFlight()
+    assert known(in_flight, [7]) == [False]
+    in_flight.apply(batch(1, 0, {}), 0.0)
+    assert known(in_flight, [7]) == [True]
+    in_flight.expire(VM_GONE_S + 0.1)
+    assert known(in_flight, [7]) == [False]
+
+
+def silent_edge(now_s: float) -> InFlight:
+    """edge-1 fell silent with requests open on 7 while edge-2 speaks."""
+    in_flight = InFlight()
+    in_flight.apply(batch(1, 0, {7: 5}), 0.0)
+    in_flight.apply(batch(1, 0, {8: 1}, envoy="edge-2"), now_s)
+    in_flight.expire(now_s)
+    return in_flight
+
+
+def test_where_an_envoy_had_requests_when_it_fell_silent_the_count_is_not_known() -> None:
+    in_flight = silent_edge(VM_GONE_S + 0.1)
+    assert counts(in_flight, [7], VM_GONE_S + 0.1) == [0]
+    assert known(in_flight, [7, 8]) == [False, True]
+
+
+@pytest.mark.parametrize("vm", [1, 2])
+def test_it_is_known_again_when_the_envoy_speaks(vm: int) -> None:
+    in_flight = silent_edge(VM_GONE_S + 0.1)
+    in_flight.apply(batch(vm, 9, {7: 4}), VM_GONE_S + 0.3)
+    assert known(in_flight, [7, 8]) == [True, True]
+    assert counts(in_flight, [7], VM_GONE_S + 0.3) == [4]
+
+
+def test_an_envoy_that_never_returns_is_not_waited_for_without_end() -> None:
+    in_flight = silent_edge(VM_GONE_S + 0.1)
+    for seconds in range(1, int(ENVOY_MISSED_S) + 1):
+        now_s = VM_GONE_S + 0.1 + seconds
+        in_flight.apply(batch(1, seconds, {8: 1}, envoy="edge-2"), now_s)
+        in_flight.expire(now_s)
+        assert known(in_flight, [7]) == [False]
+    in_flight.expire(now_s + 0.2)
+    assert known(in_flight, [7]) == [True]

@@ -23,6 +23,7 @@ class PageServer:
     """``hold`` keeps answers back until it is set; ``asked`` counts requests."""
 
     def __init__(self, port: int) -> None:
+        self.port = port
         self.settings = AgentNodeSettings(
             name="n1",
             address="127.0.0.1:9",
@@ -47,7 +48,7 @@ class PageServer:
 
 
 @asynccontextmanager
-async def page_server() -> AsyncIterator[PageServer]:
+async def page_server(port: int = 0) -> AsyncIterator[PageServer]:
     servers: list[PageServer] = []
     app = web.Application()
 
@@ -57,7 +58,7 @@ async def page_server() -> AsyncIterator[PageServer]:
     app.router.add_get("/{page}", answer)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
     servers.append(PageServer(runner.addresses[0][1]))
     try:
         yield servers[0]

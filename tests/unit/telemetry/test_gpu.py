@@ -47,8 +47,25 @@ def test_infinity_and_nan_are_no_measurements() -> None:
     assert page.gpus[0].vram_total_bytes == ABSENT and page.net_bytes_per_s == ABSENT
 
 
+def test_a_number_too_large_for_a_measurement_costs_that_value_only() -> None:
+    page = read_page(
+        '{"gpus": [{"uuid": "a", "vram_total_bytes": 1%s}], "net_bytes_per_s": 5}' % ("0" * 400)
+    )
+    assert page.gpus[0].vram_total_bytes == ABSENT and page.net_bytes_per_s == measured(5)
+
+
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '{"gpus": 5}', '{"gpus": [{}]}', '{"gpus": [5]}', "[" * 100_000]
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        '{"gpus": 5}',
+        '{"gpus": [{}]}',
+        '{"gpus": [5]}',
+        "[" * 100_000,
+        r'{"gpus": [{"uuid": "\ud800"}]}',
+    ],
 )
 def test_another_page_is_an_error(text: str) -> None:
     with pytest.raises(TelemetryError, match="not a telemetry page"):

@@ -10,6 +10,7 @@ import pytest
 from isocost.model import ABSENT, NodeSample, Signal, SignalState
 from isocost.telemetry import scrape
 from isocost.telemetry.sampler import ABSENT_S, FRESH_S, NodeSampler, sample_all
+from isocost.telemetry.scrape import GONE_FAILURES
 from tests.unit.telemetry.page_server import PageServer, metrics, page_server
 
 PATIENCE_S = 5.0
@@ -72,7 +73,6 @@ async def test_a_failed_scrape_makes_values_stale_with_their_age_then_absent(
     bench.server.status = 500
     bench.now_s += 0.2
     sample = await bench.known()
-    assert not sample.engine_up
     assert sample.engine.running.state == SignalState.STALE
     assert sample.engine.running.value == 1.0
     assert sample.engine.running.age_s == pytest.approx(0.2)
@@ -89,7 +89,6 @@ async def test_a_page_that_is_none_or_too_large_is_a_failed_scrape(bench: Bench,
     await bench.known()
     bench.server.metrics = page
     sample = await bench.known()
-    assert not sample.engine_up
     assert sample.engine.running.state == SignalState.STALE
     assert sample.gpus[0].pcie_bytes_per_s.state == SignalState.MEASURED
 
@@ -116,12 +115,59 @@ async def test_a_slow_page_holds_up_nobody_and_is_not_asked_again_meanwhile(
 
 
 async def test_a_page_that_never_comes_times_out() -> None:
-    async with page_server() as server, scrape.open_session(timeout_s=0.2) as session:
+    async with page_server() as server, scrape.open_session(timeout_s=0.1) as session:
         sampler = NodeSampler(server.settings, session)
         assert await sample_all([sampler], PATIENCE_S)
         server.go_on.clear()
         (sample,) = await sample_all([sampler], PATIENCE_S)
-    assert not sample.engine_up
+        assert sample.engine.running.state == SignalState.STALE
+        assert await ups(sampler) == [True, True, True, False, False]
+
+
+async def ups(sampler: NodeSampler, samples: int = 5) -> list[bool]:
+    return [(await sample_all([sampler], PATIENCE_S))[0].engine_up for _ in range(samples)]
+
+
+async def test_an_engine_is_down_only_after_failures_in_a_row_and_up_with_the_first_answer(
+    bench: Bench,
+) -> None:
+    await bench.known()
+    for status in (500, 200, 500):
+        bench.server.status = status
+        assert await ups(bench.sampler, GONE_FAILURES - 1) == [True] * (GONE_FAILURES - 1)
+    assert await ups(bench.sampler, 2) == [False, False]
+    bench.server.status = 200
+    assert (await bench.known()).engine_up
+
+
+async def test_an_engine_that_refuses_is_down_at_once_until_it_answers_well() -> None:
+    async with scrape.open_session() as session:
+        async with page_server() as server:
+            sampler = NodeSampler(server.settings, session)
+            assert await ups(sampler, 1) == [True]
+        assert await ups(sampler, 1) == [False]
+        async with page_server(server.port) as server:
+            server.status = 503
+            assert await ups(sampler, 1) == [False]
+            server.status = 200
+            assert await ups(sampler, 1) == [True]
+
+
+async def test_a_parser_that_fails_is_a_failed_scrape() -> None:
+    def parse(page: str) -> float:
+        return float(int(page))
+
+    async with page_server() as server, scrape.open_session() as session:
+        target = scrape.Target(session, server.settings.metrics_url, parse, lambda: 0.0)
+        server.metrics = "7"
+        await target.start()
+        assert target.good and target.page == 7.0
+        for server.metrics in ("9" * 400, "9" * 5000, "x"):
+            await target.start()
+            assert not target.good and "cannot be read" in str(target.error)
+        server.metrics = "8"
+        await target.start()
+        assert target.good and target.page == 8.0
 
 
 async def test_a_restarted_engine_is_another_instance(bench: Bench) -> None:

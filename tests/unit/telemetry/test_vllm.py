@@ -79,6 +79,25 @@ def test_a_share_above_one_is_one_and_what_is_no_number_is_absent() -> None:
     assert got.running == ABSENT and got.waiting == ABSENT and got.kv_pool_tokens == ABSENT
 
 
+@pytest.mark.parametrize("blocks", ["9" * 400, "9" * 5000, "1" + "0" * 12])
+def test_a_pool_that_cannot_be_costs_that_value_only(blocks: str) -> None:
+    got = read_page(
+        f'vllm:cache_config_info{{block_size="16",num_gpu_blocks="{blocks}"}} 1\n'
+        "vllm:num_requests_running 3\n"
+    ).sample
+    assert got.running == measured(3) and got.kv_pool_tokens == ABSENT
+
+
+def test_a_sum_that_is_no_number_is_absent() -> None:
+    got = read_page('vllm:num_requests_running{engine="0"} 1e308\n' * 2).sample
+    assert got.running == ABSENT
+
+
+def test_a_start_that_cannot_be_is_not_told() -> None:
+    got = read_page("vllm:num_requests_running 3\nprocess_start_time_seconds 1e300\n")
+    assert got.started_unix_s is None
+
+
 @pytest.mark.parametrize(
     "text", ["", "<html>log in</html>", "process_start_time_seconds 17\nup 1\n"]
 )

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 from isocost.config import StateSettings
-from isocost.model import ABSENT, Node, NodeSample, NodeState, measured
+from isocost.model import ABSENT, Node, NodeSample, NodeState, Signal, measured
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver, Observed
 from isocost.weight.fleet_states import FleetState, FleetStates, Orders
@@ -24,7 +24,8 @@ class FleetClock:
     """Real observer, real states. Nodes are well until a test changes what is said of them.
 
     ``traffic`` holds what every tick brings to a node, by name, for as long as the node may get
-    anything; ``frozen`` engines work on nothing; ``without_counters`` have pages without tokens.
+    anything; ``frozen`` engines work on nothing; ``without_counters`` have pages without tokens;
+    ``engine_running`` is what a page says where that is not what is open.
     """
 
     def __init__(self, *names: str, settings: StateSettings | None = None) -> None:
@@ -40,6 +41,8 @@ class FleetClock:
         self.kv_usage: defaultdict[str, float] = defaultdict(lambda: 0.5)
         self.drains: dict[str, float] = {}
         self.held: set[str] = set()
+        self.gateway_silent = False
+        self.engine_running: dict[str, Signal] = {}
         self.transitions: list[Transition] = []
         self.state: FleetState
         self.observed: Observed
@@ -57,7 +60,8 @@ class FleetClock:
         first, self._sequence = self._sequence == 0, self._sequence + 1
         nodes = tuple(self.nodes)
         observations = tuple(self._observation(item) for item in nodes)
-        self._observer.apply(Batch("edge", 1, self._sequence, observations), self.now_s)
+        if not self.gateway_silent:
+            self._observer.apply(Batch("edge", 1, self._sequence, observations), self.now_s)
         samples = [self._sample(item) for item in nodes]
         self.observed = self._observer.view([item.id for item in nodes], self.now_s)
         self.state = self._states.tick(
@@ -100,6 +104,9 @@ class FleetClock:
     def once(self, name: str, **outcomes: int) -> None:
         """Requests that begin and end before the next tick."""
         self._news[name].update(outcomes, started=sum(outcomes.values()))
+
+    def agent_is_silent(self, name: str) -> bool:
+        return self.now_s - self.silent_since_s.get(name, self.now_s) > LOST_AFTER_S
 
     def open_requests(self, name: str) -> int:
         return len(self._open[name])
@@ -146,7 +153,13 @@ class FleetClock:
             return None
         found = sample(item, engine_up=name not in self.engine_down, kv_usage=self.kv_usage[name])
         tokens = ABSENT if name in self.without_counters else measured(self._tokens[name])
-        engine = replace(found.engine, generation_tokens_total=tokens, prompt_tokens_total=ABSENT)
+        running = self.engine_running.get(name, measured(len(self._open[name])))
+        engine = replace(
+            found.engine,
+            running=running,
+            generation_tokens_total=tokens,
+            prompt_tokens_total=ABSENT,
+        )
         return replace(found, engine=engine)
 
     def _age_s(self, found: NodeSample | None) -> float:

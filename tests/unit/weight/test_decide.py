@@ -10,8 +10,10 @@ from isocost.model import Node, NodeSample
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver
 from isocost.weight.decide import Decision, decide
+from isocost.weight.entropy import LARGEST_ENTROPY
 from isocost.weight.fleet_states import FleetStates, Orders
-from isocost.weight.override import Override
+from isocost.weight.override import Override, parse_override
+from isocost.weight.weight import SMALLEST_WEIGHT
 from tests.unit.fleet_builder import node, sample
 
 NODES = [node("a"), node("b"), node("c")]
@@ -122,9 +124,38 @@ def test_a_weight_or_an_entropy_by_hand_does_not_revive_a_lost_node() -> None:
 
 
 def test_a_weight_by_hand_is_held_down_by_the_state_like_any_other() -> None:
-    assert run(healthy(), new=True, overrides={"a": Override(weight=0.5)}).weight[
-        0
-    ] == pytest.approx(0.05)
+    failing = run(
+        healthy(), overrides={"b": Override(weight=0.5)}, b={"succeeded": 9, "server_errors": 1}
+    )
+    assert failing.weight.tolist() == pytest.approx([1.0, 0.45, 1.0])
+
+
+def test_a_weight_by_hand_is_half_of_the_best_also_while_the_whole_fleet_warms() -> None:
+    warming = run(healthy(), new=True, overrides={"a": Override(weight=0.5)})
+    assert warming.weight.tolist() == pytest.approx([0.5, 1.0, 1.0])
+
+
+def test_no_weight_is_above_one_though_a_node_by_hand_is_the_only_one_that_does_not_fail() -> None:
+    samples = healthy()
+    samples[0] = sample(NODES[0], free_gb=2.0, kv_usage=1.0)
+    failing = {"succeeded": 6, "server_errors": 4}
+    decision = run(samples, overrides={"a": Override(weight=1.0)}, b=failing, c=failing)
+    assert decision.weight.tolist() == pytest.approx([1.0, 0.3, 0.3])
+
+
+def test_a_weight_of_zero_by_hand_is_never_under_every_policy() -> None:
+    decision = run(healthy(), overrides={"a": Override(weight=0.0)})
+    assert decision.weight[0] == 0.0
+    assert np.isfinite(decision.entropy).tolist() == [False, True, True]
+
+
+def test_numbers_by_hand_stay_in_the_range_of_the_table() -> None:
+    largest = parse_override({"entropy": LARGEST_ENTROPY})
+    least = parse_override({"weight": SMALLEST_WEIGHT})
+    failing = {"succeeded": 9, "server_errors": 1}
+    decision = run(healthy(), overrides={"a": largest, "b": least}, a=failing, b=failing)
+    assert math.isfinite(np.float32(decision.entropy[0]))
+    assert np.float32(decision.weight[1]) > 0.0
 
 
 def test_an_empty_fleet_is_an_empty_decision() -> None:

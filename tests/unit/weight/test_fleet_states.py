@@ -7,6 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from isocost.config import StateSettings
+from isocost.model import ABSENT, UNSUPPORTED, Signal, SignalState, measured
+from isocost.weight import fleet_states, lifecycle
+from isocost.weight.lifecycle import Facts, Life
 from tests.unit.weight.fleet_clock import LOST_AFTER_S, TICK_S, FleetClock, NodeState, Reason
 
 WELL = {"succeeded": 4}
@@ -323,6 +327,127 @@ def test_drained_is_no_weight_and_open_streams_are_waited_for() -> None:
     assert clock.of("b") == (W, Reason.UNDRAINED)
     clock.run(10.0)
     assert clock.of("b") == (SV, Reason.OK)
+
+
+def test_while_no_gateway_speaks_nothing_is_drained() -> None:
+    clock = fleet()
+    clock.gateway_silent = True
+    clock.drains["b"] = clock.now_s
+    clock.run(10.0)
+    assert clock.of("b") == (D, Reason.DRAINING)
+    clock.gateway_silent = False
+    clock.tick()
+    assert clock.of("b") == (D, Reason.DRAINED)
+
+
+def test_a_gateway_that_fell_silent_with_open_requests_does_not_make_a_node_drained() -> None:
+    clock = fleet()
+    clock.start("b", 5)
+    clock.tick()
+    clock.gateway_silent = True
+    clock.drains["b"] = clock.now_s
+    # Not even where the engine has nothing at this moment.
+    clock.engine_running["b"] = measured(0)
+    clock.run(30.0)
+    assert clock.of("b") == (D, Reason.DRAINING)
+
+
+@pytest.mark.parametrize("running", [measured(1), ABSENT, Signal(SignalState.STALE)])
+def test_a_node_is_not_drained_while_its_engine_may_have_work(running: Signal) -> None:
+    clock = fleet()
+    clock.engine_running["b"] = running
+    clock.drains["b"] = clock.now_s
+    clock.run(10.0)
+    assert clock.of("b") == (D, Reason.DRAINING)
+    clock.engine_running["b"] = measured(0)
+    clock.tick()
+    assert clock.of("b") == (D, Reason.DRAINED)
+
+
+def test_an_old_sample_does_not_show_that_an_engine_has_no_work() -> None:
+    clock = fleet()
+    clock.silent_since_s["b"] = clock.now_s
+    clock.drains["b"] = clock.now_s
+    clock.run(10.0)
+    assert clock.of("b") == (D, Reason.DRAINING)
+
+
+def test_a_node_without_an_agent_or_whose_engine_is_down_is_drained_by_the_gateways() -> None:
+    clock = fleet()
+    clock.without_agent.add("b")
+    clock.engine_down.add("c")
+    clock.engine_running["d"] = UNSUPPORTED
+    for name in ("b", "c", "d"):
+        clock.drains[name] = clock.now_s
+    clock.run(2.0)
+    assert [clock.of(name)[1] for name in ("b", "c", "d")] == [Reason.DRAINED] * 3
+
+
+def test_a_machine_with_most_nodes_that_dies_is_lost_and_no_fault_of_the_collector() -> None:
+    clock = FleetClock(*"abcdefgh")
+    clock.nodes = [
+        replace(item, host="big" if item.name in "abcdef" else f"small-{item.name}")
+        for item in clock.nodes
+    ]
+    clock.run(2.0)
+    for name in "abcdef":
+        clock.silent_since_s[name] = clock.now_s
+    clock.run(5.0)
+    assert clock.count(L) == 6
+    assert clock.count(SV) == 2
+
+
+def test_what_is_silent_and_fails_at_the_gateways_is_ejected_beyond_the_cap() -> None:
+    clock = fleet(*"abcdef")
+    for name in "abcd":
+        clock.silent_since_s[name] = clock.now_s
+        clock.traffic[name] = {"resets": 4}
+    clock.run(5.0)
+    assert [clock.of(name) for name in "abcd"] == [(E, Reason.FAILURES)] * 4
+    assert clock.of("e") == (SV, Reason.OK)
+    clock.silent_since_s.clear()
+    clock.tick()
+    assert sum(clock.of(name) == (SU, Reason.MIN_CAPACITY) for name in "abcd") == 1
+
+
+def test_of_a_fleet_that_is_all_silent_and_fails_one_node_stays() -> None:
+    clock = fleet()
+    for name in "abcd":
+        clock.silent_since_s[name] = clock.now_s
+        clock.traffic[name] = {"resets": 4}
+    clock.run(4.5)
+    assert clock.count(E) == 3
+    assert (clock.state.factor > 0.0).any()
+
+
+@pytest.mark.parametrize("traffic", [{"succeeded": 2, "resets": 1}, {"resets": 4}])
+def test_a_node_is_not_looked_at_again_before_something_is_new(
+    traffic: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tick of a fleet that is all suspect or all draining is as short as any other."""
+    clock = fleet()
+    for name in "abcd":
+        clock.traffic[name] = traffic
+    clock.run(4.0)
+    steps: list[Life] = []
+
+    def counted(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Life:
+        steps.append(life)
+        return lifecycle.step(life, facts, now_s, settings)
+
+    monkeypatch.setattr(fleet_states, "step", counted)
+    clock.run(0.6)
+    assert clock.count(SU) >= 2
+    assert not steps
+    for name in "abcd":
+        clock.drains[name] = clock.now_s
+        clock.start(name)
+    clock.run(2.0)
+    assert steps
+    steps.clear()
+    clock.run(2.0)
+    assert clock.count(D) == 4
+    assert not steps
 
 
 def test_a_drain_that_lasts_too_long_says_so_and_goes_on() -> None:

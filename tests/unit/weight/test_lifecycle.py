@@ -113,23 +113,27 @@ CASES = {
     "also by an ejected node": (EJECTED, Facts(drain_age_s=0.0), (D, R.DRAINING)),
     "an empty node is not drained before the workers know": (
         life(D, R.DRAINING, DRAIN_SETTLE_S - 0.1),
-        Facts(drain_age_s=1.0),
+        Facts(drain_age_s=1.0, empty=True),
         (D, R.DRAINING),
     ),
-    "and then is": (life(D, R.DRAINING, DRAIN_SETTLE_S), Facts(drain_age_s=1.0), (D, R.DRAINED)),
+    "and then is": (
+        life(D, R.DRAINING, DRAIN_SETTLE_S),
+        Facts(drain_age_s=1.0, empty=True),
+        (D, R.DRAINED),
+    ),
     "a drain waits for streams": (
         DRAINING,
-        Facts(drain_age_s=5.0, open_requests=1),
+        Facts(drain_age_s=5.0),
         (D, R.DRAINING),
     ),
     "a drain takes too long": (
         DRAINING,
-        Facts(drain_age_s=S.drain_timeout_s + 1, open_requests=1),
+        Facts(drain_age_s=S.drain_timeout_s + 1),
         (D, R.DRAIN_TIMED_OUT),
     ),
     "and ends all the same": (
         life(D, R.DRAIN_TIMED_OUT, 700.0),
-        Facts(drain_age_s=700.0),
+        Facts(drain_age_s=700.0, empty=True),
         (D, R.DRAINED),
     ),
     "undrained is a ramp": (DRAINING, WELL, (W, R.UNDRAINED)),

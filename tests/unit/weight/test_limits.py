@@ -9,7 +9,7 @@ import pytest
 
 from isocost.config import StateSettings
 from isocost.model import Model, Node
-from isocost.weight.limits import Groups, Limits, collector_is_stale, worst_first
+from isocost.weight.limits import Groups, Limits, collector_is_stale, host_numbers, worst_first
 from tests.unit.fleet_builder import node
 
 S = StateSettings()
@@ -28,6 +28,7 @@ def limits(
     out: tuple[int, ...] = (),
     gone: tuple[int, ...] = (),
     held: tuple[int, ...] = (),
+    mute: tuple[int, ...] = (),
     settings: StateSettings = S,
 ) -> Limits:
     count = len(nodes)
@@ -36,6 +37,7 @@ def limits(
         flags(count, *out),
         ~flags(count, *gone),
         flags(count, *held),
+        flags(count, *mute),
         settings,
     )
 
@@ -103,13 +105,42 @@ def test_more_silent_agents_than_the_cap_is_the_collectors_fault(
     watched: int, quiet: int, stale: bool
 ) -> None:
     among = np.ones(watched, dtype=np.bool_)
-    assert collector_is_stale(flags(watched, *range(quiet)), among, S) is stale
+    assert collector_is_stale(flags(watched, *range(quiet)), among, np.arange(watched), S) is stale
 
 
 def test_no_agents_are_no_fault() -> None:
     nobody = np.zeros(3, dtype=np.bool_)
-    assert not collector_is_stale(nobody, nobody, S)
+    assert not collector_is_stale(nobody, nobody, np.arange(3), S)
 
 
 def test_who_gets_nowhere_is_worse_than_who_fails() -> None:
     assert worst_first([0, 1, 2, 3], flags(4, 2), [0.6, 0.9, 0.0, 0.9]) == [2, 1, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("silent", "stale"),
+    [("a", False), ("b", False), ("c", False), ("ab", True), ("bc", True), ("abc", True)],
+)
+def test_agents_are_counted_and_not_their_nodes(silent: str, stale: bool) -> None:
+    nodes = [replace(node(), host=host) for host in "a" * 10 + "b" * 4 + "c" * 2]
+    quiet = np.array([item.host in silent for item in nodes])
+    watched = np.ones(len(nodes), dtype=np.bool_)
+    assert collector_is_stale(quiet, watched, host_numbers(nodes), S) is stale
+
+
+def test_an_agent_that_speaks_for_one_of_its_nodes_is_not_silent() -> None:
+    hosts = np.array([0, 0, 1, 1])
+    assert not collector_is_stale(flags(4, 0, 2), np.ones(4, dtype=np.bool_), hosts, S)
+
+
+def test_the_cap_is_not_for_nodes_whose_agent_is_silent_too_but_some_stay() -> None:
+    room = limits([serving("m")] * 6, mute=(0, 1, 2, 3))
+    assert put_out(room, 6) == [0, 1, 2, 3, 4]
+    assert put_out(limits([serving("m")] * 4, mute=(0, 1, 2, 3)), 4) == [0, 1, 2]
+
+
+def test_mute_nodes_that_are_out_take_no_room_and_give_none() -> None:
+    room = limits([serving("m")] * 6, out=(0, 1, 2, 3), mute=(0, 1, 2, 3))
+    assert not room.exceeded()
+    assert not room.must_return(0)
+    assert limits([serving("m")] * 6, out=(0, 1, 2, 3)).exceeded()

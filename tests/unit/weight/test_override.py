@@ -4,8 +4,9 @@ import math
 
 import pytest
 
+from isocost.config import Policy
 from isocost.errors import RejectedError
-from isocost.weight.override import Override, parse_override
+from isocost.weight.override import Override, parse_override, refuse_ignored
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,8 @@ def test_a_number_or_its_text_is_taken(data: object, expected: Override) -> None
     "data",
     [
         {"weight": 1.1},
+        {"weight": 1e-50},
+        {"entropy": 1e39},
         {"weight": -0.1},
         {"weight": "inf"},
         {"weight": "nan"},
@@ -48,3 +51,18 @@ def test_anything_else_is_refused_with_field_and_value(data: dict[str, object]) 
 def test_an_override_has_exactly_one_known_field(data: object) -> None:
     with pytest.raises(RejectedError, match="override"):
         parse_override(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "policy"),
+    [({"weight": 0.5}, "min_entropy"), ({"entropy": 3}, "weighted_random")],
+)
+def test_a_number_that_the_policy_ignores_is_refused(data: object, policy: Policy) -> None:
+    with pytest.raises(RejectedError, match=f"has no effect under {policy}"):
+        refuse_ignored(parse_override(data), policy)
+
+
+@pytest.mark.parametrize("policy", ["min_entropy", "weighted_random"])
+@pytest.mark.parametrize("data", [{"weight": 0}, {"entropy": "inf"}])
+def test_never_is_never_under_every_policy(data: object, policy: Policy) -> None:
+    refuse_ignored(parse_override(data), policy)

@@ -119,10 +119,12 @@ class States(RuleBasedStateMachine):
         """After the last tick."""
         standings = self.clock.state.standings
         for model in {model for text in MODELS.values() for model in text} | {""}:
+            # The cap is for judgement by the gateways alone: not where the agent is silent too.
             of_model = [
                 standing
                 for item, standing in zip(self.clock.nodes, standings, strict=True)
                 if model in ({m.name for m in item.models} or {""})
+                and not self.clock.agent_is_silent(item.name)
             ]
             facts = (NodeState.LOST, NodeState.DRAINING)
             judged = sum(standing.state not in facts for standing in of_model)

@@ -24,6 +24,10 @@ STARTED = (
     "vllm:prompt_tokens_created",
     "vllm:generation_tokens_created",
 )
+#: Counts of more digits than this are none: no cache has so many tokens.
+MAX_DIGITS = 12
+#: A start so far away is none, and no part of an identity.
+MAX_STARTED_UNIX_S = 1e12
 _ENGINE = (*RUNNING, *WAITING, *KV_USAGE, *PROMPT_TOKENS, *GENERATION_TOKENS, *CACHE_CONFIG)
 _READER = PageReader((*_ENGINE, *STARTED))
 
@@ -67,7 +71,8 @@ def _usable(points: Iterable[Point]) -> list[float]:
 def _sum(points: list[Point]) -> Signal:
     """Counts: the engines of a node (data parallel) add up."""
     values = _usable(points)
-    return measured(sum(values)) if values else ABSENT
+    total = sum(values)
+    return measured(total) if values and math.isfinite(total) else ABSENT
 
 
 def _mean_ratio(points: list[Point]) -> Signal:
@@ -81,11 +86,15 @@ def _kv_pool(points: list[Point]) -> Signal:
     for point in points:
         blocks, size = point.labels.get("num_gpu_blocks", ""), point.labels.get("block_size", "")
         # "None" before the engine has measured its memory.
-        if blocks.isdecimal() and size.isdecimal():
+        if _is_count(blocks) and _is_count(size):
             tokens += int(blocks) * int(size)
     return measured(float(tokens)) if tokens else ABSENT
 
 
+def _is_count(text: str) -> bool:
+    return text.isdecimal() and len(text) <= MAX_DIGITS
+
+
 def _started(found: Found) -> float | None:
-    values = [value for value in _usable(_series(found, STARTED)) if value > 0]
+    values = [value for value in _usable(_series(found, STARTED)) if 0 < value < MAX_STARTED_UNIX_S]
     return min(values) if values else None

@@ -4,6 +4,7 @@
 mod fixtures;
 
 mod attempts;
+mod backlog;
 mod config;
 mod decoding;
 mod eligibility;

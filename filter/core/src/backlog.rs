@@ -1,16 +1,13 @@
-//! Observation batches on their way from the worker VMs to the control plane.
+//! Observation batches on their way to the control plane: bounded, for it may be away for long.
+
 use std::collections::VecDeque;
 
-use isocost_core::wire::put_bytes;
+use crate::wire::put_bytes;
 
-use crate::host::Queue;
-
-/// More would only delay the tick; at five batches a second per worker it is never reached.
-const MAX_PER_TICK: usize = 64;
 /// What is kept while the control plane is away: the newest batches up to this size.
-const MAX_BYTES: usize = 1 << 20;
+pub const MAX_BYTES: usize = 1 << 20;
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Backlog {
     batches: VecDeque<Vec<u8>>,
     bytes: usize,
@@ -21,13 +18,10 @@ impl Backlog {
         self.batches.is_empty()
     }
 
-    /// Empties the shared queue, also when nobody listens: Envoy does not bound it.
-    pub fn drain(&mut self, queue: Queue) {
-        for _ in 0..MAX_PER_TICK {
-            let Ok(batch) = queue.pop() else { break };
-            self.bytes += batch.len();
-            self.batches.push_back(batch);
-        }
+    /// Takes a batch and forgets the oldest ones that there is no room for.
+    pub fn push(&mut self, batch: Vec<u8>) {
+        self.bytes += batch.len();
+        self.batches.push_back(batch);
         while self.bytes > MAX_BYTES {
             let Some(oldest) = self.batches.pop_front() else { break };
             self.bytes -= oldest.len();

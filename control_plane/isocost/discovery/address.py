@@ -1,0 +1,18 @@
+"""Addresses as Envoy prints them: what it tells of a node is found by this text."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+
+def canonical(address: str) -> str:
+    """``address``, an IP:PORT, in Envoy's form. ValueError: it has no such form."""
+    host, _, port = address.rpartition(":")
+    ip = ipaddress.ip_address(host.strip("[]"))
+    if isinstance(ip, ipaddress.IPv4Address):
+        return f"{ip}:{int(port)}"
+    if ip.scope_id is not None:
+        raise ValueError("an address with a zone means nothing on another machine")
+    # As the C library writes it, like Envoy: ipaddress writes an IPv4 inside in another way.
+    return f"[{socket.inet_ntop(socket.AF_INET6, ip.packed)}]:{int(port)}"
