@@ -50,6 +50,15 @@ test-rust:
 test-python: $(VENV)/.installed filter-trap
 	$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: fuzz
+fuzz: ## feed what reads bytes with random and mutated bytes, for long and from a new seed
+	cd filter && PROPTEST_CASES=100000 PROPTEST_RNG_SEED=$$RANDOM cargo test --release --locked --package isocost-core
+
+.PHONY: bench
+bench: setup filter-trap ## time the pick and the decoding; a day's pushes (432,000) and what they leave behind
+	cd filter && cargo bench --locked --package isocost-core
+	ISOCOST_PUSHES=432000 $(BIN)/python -m pytest -s tests/integration/test_long_run.py -k pushes
+
 .PHONY: check
 check: $(VENV)/.installed check-proto ## lint, types, import rules, formatting
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ pub mod attempts;
 pub mod backlog;
 pub mod config;
 pub mod fleet;
+pub mod head;
 mod json;
 pub mod latency;
 pub mod lease;

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use isocost_core::attempts::judge;
 use isocost_core::config::FilterConfig;
-use isocost_core::latency::{is_event_stream, Timing};
+use isocost_core::head::Head;
+use isocost_core::latency::Timing;
 use isocost_core::ledger::{Ending, Outcome};
 use isocost_core::pick::{Pick, Reason};
 use isocost_core::roster::Roster;
@@ -16,7 +17,7 @@ use proxy_wasm::types::Action;
 
 use crate::host::{self, Buffer};
 use crate::logfmt::write_decision;
-use crate::response::{node_status, Flags, Upstream};
+use crate::response::{is_nodes_answer, Flags, Upstream};
 use crate::vm::{self, Vm};
 
 const DESTINATION: &[u8] = b"x-isocost-destination";
@@ -207,11 +208,14 @@ impl HttpContext for Request {
             return Action::Continue;
         }
         vm::with(|vm| self.settle(vm));
-        self.answer = node_status().map_or(Answer::Local, Answer::Begun);
+        let head = Head::read(&host::response_headers().unwrap_or_default());
+        self.answer = match head.status {
+            Some(status) if is_nodes_answer(&head) => Answer::Begun(status),
+            _ => Answer::Local,
+        };
         if let Answer::Begun(_) = self.answer {
-            let content_type = host::response_header(b"content-type").unwrap_or_default();
-            self.timing.answered(is_event_stream(&content_type));
-            self.usage = has_usage(&content_type).then(UsageScanner::new);
+            self.timing.answered(head.event_stream);
+            self.usage = head.has_usage.then(UsageScanner::new);
         }
         if end {
             self.complete();
@@ -238,9 +242,4 @@ impl HttpContext for Request {
         self.complete();
         Action::Continue
     }
-}
-
-/// Is it an answer in which token counts can be: an event stream or JSON?
-fn has_usage(content_type: &[u8]) -> bool {
-    is_event_stream(content_type) || content_type.starts_with(b"application/json")
 }

@@ -1,5 +1,7 @@
 //! What Envoy knows of a request's way upstream. Only scalar properties: they can be read at any
 //! time, also after the end, when headers cannot.
+use isocost_core::head::Head;
+
 use crate::host;
 
 /// Where Envoy sent the request last, and how often it tried.
@@ -18,13 +20,10 @@ impl Upstream {
     }
 }
 
-/// The status of a node's answer; None if Envoy (or another filter) answers itself.
-pub fn node_status() -> Option<u16> {
-    let details = host::property(b"response\0code_details").ok()?;
-    if details != b"via_upstream" {
-        return None;
-    }
-    host::property_u64(b"response\0code")?.try_into().ok()
+/// Does a node answer? Else it is Envoy, or another filter.
+pub fn is_nodes_answer(head: &Head) -> bool {
+    head.timed_by_envoy
+        || host::property(b"response\0code_details").is_ok_and(|details| details == b"via_upstream")
 }
 
 /// Envoy's response flags: why a request ended otherwise than by a node's whole answer.

@@ -26,6 +26,7 @@ from tests.integration.harness.announcer import healthy_sample
 #: The number of pushes is printed this often.
 PROGRESS = 500
 _PACE_S = 0.0002
+_START_PACE_S = 0.05
 
 
 def command(config: Path) -> list[str]:
@@ -40,10 +41,14 @@ class FastControlPlane(ControlPlane):
         super().__init__(parse(ControlPlaneConfig, config["settings"], "the test"))
         self._fleet = [Node(**node) for node in config["nodes"]]
         self._spare_addresses = deque(config.get("spare_addresses", ()))
+        self._reports = 0
 
     async def _tick_forever(self) -> None:
         pushes = 0
-        self._tick(pushes)
+        # The first roster is held until no agent has come for a while.
+        while not self._pipeline.table_version:
+            self._push()
+            await asyncio.sleep(_START_PACE_S)
         while True:
             if self._taken():
                 pushes += 1
@@ -51,7 +56,7 @@ class FastControlPlane(ControlPlane):
                     print(pushes, flush=True)
                 if self._spare_addresses:
                     self._restart(pushes)
-                self._tick(pushes)
+                self._push()
             await asyncio.sleep(_PACE_S)
 
     def _restart(self, number: int) -> None:
@@ -64,10 +69,13 @@ class FastControlPlane(ControlPlane):
             address=self._spare_addresses.popleft(),
         )
 
-    def _tick(self, number: int) -> None:
+    def _push(self) -> None:
+        self._reports += 1
         now_s = time.monotonic()
         samples = tuple(map(healthy_sample, self._fleet))
-        self._registry.receive(AgentReport("fast", number, time.time(), now_s, samples), now_s)
+        self._registry.receive(
+            AgentReport("fast", self._reports, time.time(), now_s, samples), now_s
+        )
         self._pipeline.tick(now_s, int(time.time() * 1e3))
 
     def _taken(self) -> bool:

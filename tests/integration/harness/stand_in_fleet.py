@@ -62,8 +62,9 @@ class StandInFleet(Fleet):
         return {row["name"]: row["in_flight"] for row in await self.node_rows()}
 
     async def counts(self, total: int) -> bool:
-        """Does the control plane count exactly that many open requests?"""
-        return sum((await self.in_flight()).values()) == total
+        """Does the control plane count exactly that many open requests, on every node?"""
+        counts = (await self.in_flight()).values()
+        return None not in counts and sum(counts) == total
 
     async def outcomes(self, name: str) -> dict[str, int]:
         """What the gateways observed of this node."""

@@ -9,6 +9,7 @@ mod config;
 mod decoding;
 mod eligibility;
 mod golden;
+mod head;
 mod latency;
 mod lease;
 mod ledger;

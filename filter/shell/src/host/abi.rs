@@ -27,6 +27,9 @@ extern "C" {
         value: *mut *mut u8,
         value_len: *mut usize,
     ) -> u32;
+    pub fn proxy_get_header_map_pairs(kind: u32, value: *mut *mut u8, value_len: *mut usize)
+        -> u32;
+    #[cfg(feature = "test-trap")]
     pub fn proxy_get_header_map_value(
         kind: u32,
         name: *const u8,

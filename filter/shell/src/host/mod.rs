@@ -116,19 +116,16 @@ pub fn buffer(kind: Buffer, max_len: usize) -> Result<Vec<u8>> {
 const REQUEST_HEADERS: u32 = 0;
 const RESPONSE_HEADERS: u32 = 2;
 
-fn header(map: u32, name: &[u8]) -> Result<Vec<u8>> {
+#[cfg(feature = "test-trap")]
+pub fn request_header(name: &[u8]) -> Result<Vec<u8>> {
     fetch(|data, len| unsafe {
-        abi::proxy_get_header_map_value(map, name.as_ptr(), name.len(), data, len)
+        abi::proxy_get_header_map_value(REQUEST_HEADERS, name.as_ptr(), name.len(), data, len)
     })
 }
 
-#[cfg(feature = "test-trap")]
-pub fn request_header(name: &[u8]) -> Result<Vec<u8>> {
-    header(REQUEST_HEADERS, name)
-}
-
-pub fn response_header(name: &[u8]) -> Result<Vec<u8>> {
-    header(RESPONSE_HEADERS, name)
+/// All of them, as `isocost_core::head` reads them.
+pub fn response_headers() -> Result<Vec<u8>> {
+    fetch(|data, len| unsafe { abi::proxy_get_header_map_pairs(RESPONSE_HEADERS, data, len) })
 }
 
 pub fn replace_request_header(name: &[u8], value: &[u8]) -> Result<()> {
