@@ -40,7 +40,7 @@ async def test_a_thousand_client_aborts_leave_nothing_open(
             backend.answer = answer(gate)
         for wave in range(REQUESTS // AT_ONCE):
             sent = AT_ONCE * (wave + 1)
-            connections = [await Connection(fleet.envoy.url).open() for _ in range(AT_ONCE)]
+            connections = [await fleet.connect() for _ in range(AT_ONCE)]
             for connection in connections:
                 if answer is held_stream:
                     await connection.begin_stream()

@@ -9,7 +9,6 @@ import pytest
 
 from tests.integration.conftest import StartBackend
 from tests.integration.harness.backend import ok
-from tests.integration.harness.connection import Connection
 from tests.integration.harness.fleet import decision_fields
 from tests.integration.harness.held import LAST_CHUNK, Gate, held_stream
 from tests.integration.harness.memory import rss_growth
@@ -36,7 +35,7 @@ async def test_nothing_fails_or_grows_while_the_control_plane_is_away(
         held = Gate()
         for backend in backends:
             backend.answer = held_stream(held)
-        streams = [await Connection(fleet.envoy.url).open() for _ in range(STREAMS)]
+        streams = [await fleet.connect() for _ in range(STREAMS)]
         for stream in streams:
             await stream.begin_stream()
         for backend in backends:
@@ -60,7 +59,6 @@ async def test_nothing_fails_or_grows_while_the_control_plane_is_away(
         held.release()
         for stream in streams:
             assert [await stream.chunk(), await stream.chunk()] == [LAST_CHUNK, b""]
-            stream.close()
         await wait_until(lambda: fleet.counts(0), "every count is 0")
     print(
         f"{way}: told later of {told} of {missed} requests; memory of Envoy {growth['Envoy']:+.3%}"

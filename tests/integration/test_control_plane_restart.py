@@ -27,8 +27,7 @@ async def test_a_killed_control_plane_costs_no_request_and_comes_back_with_all_i
     await fleet.start(NODES)
     async with TableRecorder(fleet.grpc_port) as recorder:
         streams = [asyncio.create_task(stream(fleet)) for _ in range(STREAMS)]
-        await wait_until(lambda: counts(fleet, STREAMS), "every stream is counted")
-        counted = await in_flight(fleet)
+        counted = await wait_until(lambda: settled(fleet), "every stream is counted")
         async with CompletionLoad(fleet, PER_S, max_tokens=20) as load:
             await wait_until(lambda: load.sent >= PER_S, "load")
             fleet.control_plane.kill()
@@ -72,6 +71,15 @@ async def in_flight(fleet: Fleet) -> dict[str, int]:
 async def counts(fleet: Fleet, total: int) -> bool:
     counts = (await in_flight(fleet)).values()
     return None not in counts and sum(counts) == total
+
+
+async def settled(fleet: Fleet) -> dict[str, int] | None:
+    """The open requests by node once they are the streams alone, as the engines have them too."""
+    rows = await fleet.node_rows()
+    if any(row["in_flight"] != row["running"] for row in rows):
+        return None
+    counted = {row["name"]: int(row["in_flight"]) for row in rows}
+    return counted if sum(counted.values()) == STREAMS else None
 
 
 async def reads(fleet: Fleet, counted: dict[str, int]) -> bool:

@@ -43,7 +43,7 @@ async def test_a_node_that_comes_back_does_not_inherit_its_predecessors_requests
 
         held = Gate()
         node.answer = held_stream(held)
-        new = await open_on(fleet, backends, NEW)
+        await open_on(fleet, backends, NEW)
         await wait_until(lambda: reads(fleet, NEW), "the count reads 3")
         begins.release()
         for connection in old:
@@ -56,8 +56,6 @@ async def test_a_node_that_comes_back_does_not_inherit_its_predecessors_requests
         await keeps_reading(fleet, NEW)
         held.release()
         await wait_until(lambda: reads(fleet, 0), "the count reads 0")
-        for connection in old + new:
-            connection.cut()
 
 
 async def open_on(fleet: StandInFleet, backends: Sequence[Backend], count: int) -> list[Connection]:
@@ -65,7 +63,7 @@ async def open_on(fleet: StandInFleet, backends: Sequence[Backend], count: int) 
     found: list[Connection] = []
     while len(found) < count:
         before = [len(backend.received) for backend in backends]
-        connection = await Connection(fleet.envoy.url).open()
+        connection = await fleet.connect()
         connection.send()
 
         def arrived(before: list[int] = before) -> bool:
@@ -76,7 +74,6 @@ async def open_on(fleet: StandInFleet, backends: Sequence[Backend], count: int) 
             found.append(connection)
         else:
             assert (await connection.head()).status == 200
-            connection.cut()
     return found
 
 

@@ -16,6 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="YAML configuration")
     parser.add_argument("--listen", metavar="HOST:PORT", help="gRPC: Envoys and agents")
     parser.add_argument("--http", metavar="HOST:PORT", help="metrics, health and admin pages")
+    parser.add_argument("--state-dir", metavar="DIR", help="folder of what must survive a restart")
     parser.add_argument("--policy", help="weighted_random or min_entropy")
 
 
@@ -31,6 +32,8 @@ def run(args: argparse.Namespace) -> int:
         changes["listen"] = args.listen
     if args.http:
         changes["http"] = args.http
+    if args.state_dir:
+        changes["state_dir"] = args.state_dir
     if args.policy:
         changes["filter"]["policy"] = args.policy
     asyncio.run(serve(parse(ControlPlaneConfig, changes, str(args.config or "command line"))))

@@ -10,22 +10,26 @@ import asyncio
 import sys
 import time
 from collections import deque
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import yaml
 
 from isocost.config import ControlPlaneConfig, parse
 from isocost.daemon import ControlPlane
 from isocost.discovery.report import AgentReport
 from isocost.model import Node
+from isocost.push.ads import AdsService
+from isocost.push.cache import Cache
+from isocost.push.stream import Stream
 from isocost.push.type_urls import TABLE
 from tests.integration.harness.announcer import healthy_sample
 
 #: The number of pushes is printed this often.
 PROGRESS = 500
-_PACE_S = 0.0002
 _START_PACE_S = 0.05
 
 
@@ -36,9 +40,28 @@ def command(config: Path) -> list[str]:
     return [sys.executable, "-m", __name__, str(config)]
 
 
+class _Ads(AdsService):
+    """Sets ``heard`` when it has dealt with a client's message."""
+
+    def __init__(self, cache: Cache) -> None:
+        super().__init__(cache)
+        self.heard = asyncio.Event()
+
+    async def _exchange(
+        self, stream: Stream, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+    ) -> None:
+        async def dealt_with() -> AsyncIterator[bytes]:
+            async for request in requests:
+                yield request
+                self.heard.set()
+
+        await super()._exchange(stream, dealt_with(), context)
+
+
 class FastControlPlane(ControlPlane):
     def __init__(self, config: dict[str, Any]) -> None:
         super().__init__(parse(ControlPlaneConfig, config["settings"], "the test"))
+        self._ads = self._hearing = _Ads(self._cache)
         self._fleet = [Node(**node) for node in config["nodes"]]
         self._spare_addresses = deque(config.get("spare_addresses", ()))
         self._reports = 0
@@ -50,14 +73,16 @@ class FastControlPlane(ControlPlane):
             self._push()
             await asyncio.sleep(_START_PACE_S)
         while True:
-            if self._taken():
-                pushes += 1
-                if pushes % PROGRESS == 0:
-                    print(pushes, flush=True)
-                if self._spare_addresses:
-                    self._restart(pushes)
-                self._push()
-            await asyncio.sleep(_PACE_S)
+            await self._hearing.heard.wait()
+            self._hearing.heard.clear()
+            if not self._taken():
+                continue
+            pushes += 1
+            if pushes % PROGRESS == 0:
+                print(pushes, flush=True)
+            if self._spare_addresses:
+                self._restart(pushes)
+            self._push()
 
     def _restart(self, number: int) -> None:
         place = number % len(self._fleet)
@@ -76,7 +101,7 @@ class FastControlPlane(ControlPlane):
         self._registry.receive(
             AgentReport("fast", self._reports, time.time(), now_s, samples), now_s
         )
-        self._pipeline.tick(now_s, int(time.time() * 1e3))
+        self._tick(now_s, int(time.time() * 1e3))
 
     def _taken(self) -> bool:
         """Is there a client that wants tables, and has every such client the newest?"""

@@ -107,6 +107,8 @@ class Fleet:
             f"127.0.0.1:{self.http_port}",
             "--policy",
             policy,
+            "--state-dir",
+            str(self._folder / "state"),
         )
         return self.control_plane
 

@@ -10,6 +10,7 @@ import yaml
 
 from tests.integration.harness.announcer import Announcer
 from tests.integration.harness.backend import Backend
+from tests.integration.harness.connection import Connection
 from tests.integration.harness.envoy import Envoy, local_bootstrap
 from tests.integration.harness.fleet import START_S, Fleet
 from tests.integration.harness.gateway import wait_for_members
@@ -22,6 +23,15 @@ class StandInFleet(Fleet):
 
     wasm = ""
     announcer: Announcer
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._connections: list[Connection] = []
+
+    async def connect(self) -> Connection:
+        """A client's connection to Envoy; whatever became of it, it ends with the fleet."""
+        self._connections.append(await Connection(self.envoy.url).open())
+        return self._connections[-1]
 
     def start_control_plane(self, policy: str = "weighted_random", **settings: Any) -> Process:
         """``settings`` are sections of its configuration."""
@@ -55,7 +65,11 @@ class StandInFleet(Fleet):
             await wait_until(self._both_workers_pick, "the filters pick", START_S)
             for backend in backends:
                 backend.received.clear()
-            yield
+            try:
+                yield
+            finally:
+                for connection in self._connections:
+                    connection.cut()
 
     async def in_flight(self) -> dict[str, int]:
         """Open requests by node, as the control plane counts them."""

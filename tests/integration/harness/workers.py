@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 from tests.integration.harness.connection import Connection
 from tests.integration.harness.envoy import Envoy
+from tests.integration.harness.stand_in_fleet import StandInFleet
 from tests.integration.harness.wait import wait_until
 
 _ACCEPTED = r"^listener\..*\.worker_[0-9]+\.downstream_cx_total$"
 
 
-@asynccontextmanager
-async def connected_to_workers(envoy: Envoy, each: int) -> AsyncIterator[list[list[Connection]]]:
+async def connect_to_workers(fleet: StandInFleet, each: int) -> list[list[Connection]]:
     """So many connections for each worker, in no order of the workers. Nobody else may connect
-    while they are opened.
+    meanwhile.
     """
-    opened: list[Connection] = []
-    try:
-        accepted = await envoy.stats(_ACCEPTED)
-        by_worker: dict[str, list[Connection]] = {name: [] for name in accepted}
-        # The kernel chooses the worker.
-        while min(map(len, by_worker.values())) < each:
-            opened.append(await Connection(envoy.url).open())
-            before, accepted = accepted, await _news(envoy, accepted)
-            (worker,) = (name for name in accepted if accepted[name] != before[name])
-            by_worker[worker].append(opened[-1])
-        yield [connections[:each] for connections in by_worker.values()]
-    finally:
-        for connection in opened:
-            connection.cut()
+    accepted = await fleet.envoy.stats(_ACCEPTED)
+    by_worker: dict[str, list[Connection]] = {name: [] for name in accepted}
+    # The kernel chooses the worker.
+    while min(map(len, by_worker.values())) < each:
+        connection = await fleet.connect()
+        before, accepted = accepted, await _news(fleet.envoy, accepted)
+        (worker,) = (name for name in accepted if accepted[name] != before[name])
+        by_worker[worker].append(connection)
+    return [connections[:each] for connections in by_worker.values()]
 
 
 async def _news(envoy: Envoy, before: dict[str, int]) -> dict[str, int]:
