@@ -56,6 +56,7 @@ async def test_a_thousand_client_aborts_leave_nothing_open(
         await wait_until(lambda: fleet.counts(0), "nothing is open")
         assert await total(fleet, "client_aborts") == REQUESTS
         assert await total(fleet, "resets") == 0
+        assert set((await fleet.in_flight_shown()).values()) == {0}
         gate.release()
 
 
@@ -96,6 +97,7 @@ async def test_a_thousand_resets_by_the_nodes_leave_nothing_open(
         await wait_until(lambda: all_counted(fleet, "succeeded", served), "every one that did not")
         await wait_until(lambda: fleet.counts(0), "nothing is open")
         assert await total(fleet, "resets") + await total(fleet, "failed_attempts") == resets
+        assert set((await fleet.in_flight_shown()).values()) == {0}
 
 
 def received(backends: list[Backend]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -74,6 +75,14 @@ class StandInFleet(Fleet):
     async def in_flight(self) -> dict[str, int]:
         """Open requests by node, as the control plane counts them."""
         return {row["name"]: row["in_flight"] for row in await self.node_rows()}
+
+    async def in_flight_shown(self) -> dict[str, int]:
+        """Open requests by node, as `isocost nodes` prints them."""
+        address = f"127.0.0.1:{self.http_port}"
+        command = self._start_isocost("nodes", "--http", address, "--json")
+        await wait_until(lambda: not command.running, "the command ends")
+        rows = json.loads(command.stdout.read_text())["nodes"]
+        return {row["name"]: row["in_flight"] for row in rows}
 
     async def counts(self, total: int) -> bool:
         """Does the control plane count exactly that many open requests, on every node?"""
