@@ -10,6 +10,7 @@ import os
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -83,3 +84,13 @@ def call(address: str, method: str, path: str, body: object = None) -> Any:
         raise StartError(f"what answers at {address} is no control plane (--http)") from error
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise StartError(f"no control plane answers at {address}: {error} (--http)") from error
+
+
+def require_known(address: str, nodes: Sequence[str]) -> None:
+    """RejectedError unless every node is known: an order is for all of them or for none."""
+    answer = call(address, "GET", "/v1/nodes")
+    known = [row["name"] for row in (*answer["nodes"], *answer["unseen"])]
+    unknown = [node for node in nodes if node not in known]
+    if unknown:
+        listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+        raise RejectedError(f"there is no node {unknown[0]!r}; known: {listed or 'none'}")

@@ -8,8 +8,15 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from isocost.cli.admin_client import add_http_argument, add_why_argument, call, node_path, note
-from isocost.errors import RejectedError, StartError
+from isocost.cli.admin_client import (
+    add_http_argument,
+    add_why_argument,
+    call,
+    node_path,
+    note,
+    require_known,
+)
+from isocost.errors import StartError
 
 SUMMARY = "give nodes no new requests; the open ones end by themselves"
 EXAMPLES = """  isocost drain gpu-3 --why "firmware update"
@@ -34,13 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # All or none: a wrong name must not leave the others behind half done.
-    answer = call(args.http, "GET", "/v1/nodes")
-    known = [row["name"] for row in (*answer["nodes"], *answer["unseen"])]
-    unknown = [node for node in args.nodes if node not in known]
-    if unknown:
-        listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-        raise RejectedError(f"there is no node {unknown[0]!r}; known: {listed or 'none'}")
+    require_known(args.http, args.nodes)
     for node in args.nodes:
         call(args.http, "PUT", node_path(node, "drain"), note(args.why))
         print(f"{node}: gets no new requests", flush=True)

@@ -48,6 +48,9 @@ async def run_demo(options: DemoOptions, console: Console) -> int:
         raise StartError(f"the filter {WASM} is missing: build it with `make filter`")
     if not options.report.absolute().parent.is_dir():
         raise StartError(f"--report {options.report}: there is no such directory")
+    target = options.report if options.report.exists() else options.report.absolute().parent
+    if options.report.is_dir() or not os.access(target, os.W_OK):
+        raise StartError(f"--report {options.report}: cannot be written")
     run_dir = Path(tempfile.mkdtemp(prefix="isocost-demo-"))
     keep_logs = True
     try:

@@ -39,7 +39,7 @@ class Conflict:
     loser: str
 
     def __str__(self) -> str:
-        return f"{self.what} is claimed by {self.winner} and by {self.loser}; the first one has it"
+        return f"{self.what} is claimed by {self.winner} and by {self.loser}; {self.winner} has it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from google.protobuf import any_pb2
 
-from isocost.model import Model, Node, NodeState
+from isocost.model import Node, NodeState
+from isocost.node_message import encode_node
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import ROSTER, TABLE
 from isocost.score.columns import Floats
@@ -20,7 +21,7 @@ RESOURCE = "fleet"
 
 def encode_roster(nodes: Sequence[Node]) -> tuple[int, bytes]:
     """A roster's version and its serialised message; equal nodes give an equal version."""
-    roster = roster_pb2.Roster(nodes=[_node(node) for node in nodes])
+    roster = roster_pb2.Roster(nodes=[encode_node(node) for node in nodes])
     content = roster.SerializeToString(deterministic=True)
     version = int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
     roster.version = version
@@ -59,28 +60,3 @@ def table_resources(version: int, content: bytes) -> TypeResources:
 def _fleet(type_url: str, version: str, content: bytes) -> TypeResources:
     body = any_pb2.Any(type_url=type_url, value=content).SerializeToString()
     return TypeResources(type_url, version, {RESOURCE: body})
-
-
-def _node(node: Node) -> roster_pb2.Node:
-    return roster_pb2.Node(
-        id=node.id,
-        name=node.name,
-        instance_id=node.instance_id,
-        address=node.address,
-        rack=node.rack,
-        host=node.host,
-        gpu_kind=node.gpu_kind,
-        gpu_count=node.gpu_count,
-        models=[_model(model) for model in node.models],
-    )
-
-
-def _model(model: Model) -> roster_pb2.Model:
-    return roster_pb2.Model(
-        name=model.name,
-        aliases=model.aliases,
-        weight_bits=model.weight_bits,
-        weight_bytes=model.weight_bytes,
-        kv_bytes_per_token=model.kv_bytes_per_token,
-        max_length_tokens=model.max_length_tokens,
-    )

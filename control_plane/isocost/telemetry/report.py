@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from isocost.model import EngineSample, GpuSample, Model, Node, NodeSample, Signal
-from isocost.v1 import roster_pb2, telemetry_pb2
+from isocost.model import EngineSample, GpuSample, NodeSample, Signal
+from isocost.node_message import encode_node
+from isocost.v1 import telemetry_pb2
 
 
 def encode_report(
@@ -37,36 +38,11 @@ def encode_sample(sample: NodeSample) -> telemetry_pb2.NodeSample:
     )
 
 
-def encode_node(node: Node) -> roster_pb2.Node:
-    return roster_pb2.Node(
-        id=node.id,
-        name=node.name,
-        instance_id=node.instance_id,
-        address=node.address,
-        rack=node.rack,
-        host=node.host,
-        gpu_kind=node.gpu_kind,
-        gpu_count=node.gpu_count,
-        models=[_model(model) for model in node.models],
-    )
-
-
 def encode_signal(signal: Signal) -> telemetry_pb2.Signal:
     return telemetry_pb2.Signal(
         state=int(signal.state),  # type: ignore[arg-type]
         value=signal.value,
         age_ms=round(signal.age_s * 1e3),
-    )
-
-
-def _model(model: Model) -> roster_pb2.Model:
-    return roster_pb2.Model(
-        name=model.name,
-        aliases=model.aliases,
-        weight_bits=model.weight_bits,
-        weight_bytes=model.weight_bytes,
-        kv_bytes_per_token=model.kv_bytes_per_token,
-        max_length_tokens=model.max_length_tokens,
     )
 
 

@@ -1,58 +1,21 @@
-"""Completions at a steady pace, open loop: a late answer never slows the next request."""
+"""Completions of fake nodes at a steady pace."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-
-import aiohttp
-
 from tests.integration.harness.fleet import MODEL, Fleet
+from tests.integration.harness.open_loop import OpenLoop
 
 
-class CompletionLoad:
-    """A context manager; at its end every request has been answered.
-
-    ``failures`` says what became of the requests that were not answered with 200.
-    """
+class CompletionLoad(OpenLoop):
+    """Each request asks for ``max_tokens`` in one piece."""
 
     def __init__(self, fleet: Fleet, per_s: float, max_tokens: int) -> None:
+        super().__init__(per_s)
         self._fleet = fleet
-        self._pause_s = 1 / per_s
         self._body = {"model": MODEL, "prompt": "hello", "max_tokens": max_tokens}
-        self._requests: set[asyncio.Task[None]] = set()
-        self._pace: asyncio.Task[None] | None = None
-        self.sent = 0
-        self.failures: list[str] = []
 
-    async def __aenter__(self) -> CompletionLoad:
-        self._pace = asyncio.create_task(self._run())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._pace is not None
-        self._pace.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._pace
-        await asyncio.gather(*self._requests)
-
-    async def _run(self) -> None:
-        loop = asyncio.get_running_loop()
-        due_s = loop.time()
-        while True:
-            request = asyncio.create_task(self._request())
-            self._requests.add(request)
-            request.add_done_callback(self._requests.discard)
-            self.sent += 1
-            due_s += self._pause_s
-            await asyncio.sleep(due_s - loop.time())
-
-    async def _request(self) -> None:
+    async def _status(self) -> int:
         url = f"{self._fleet.envoy.url}/v1/completions"
-        try:
-            async with self._fleet.session.post(url, json=self._body) as response:
-                await response.read()
-                if response.status != 200:
-                    self.failures.append(str(response.status))
-        except aiohttp.ClientError as error:
-            self.failures.append(repr(error))
+        async with self._fleet.session.post(url, json=self._body) as response:
+            await response.read()
+            return response.status

@@ -222,3 +222,12 @@ def test_the_progress_of_a_drain_tells_what_is_open_and_what_is_not_known(
     row = {"in_flight": in_flight, "running": running, "waiting": waiting}
     told = drain._progress({"reason": "draining", "drain": {}, **row})
     assert told == (text, None)
+
+
+def test_undraining_a_wrong_name_leaves_the_others_drained(run: Run) -> None:
+    name = next(iter(rows(run)))
+    assert run("drain", name)[0] == 0
+    code, _, told = run("undrain", name, "nope")
+    assert code == EXIT_USAGE
+    assert "no node 'nope'" in told
+    assert rows(run)[name]["drain"] is not None

@@ -138,3 +138,8 @@ def test_a_bad_duration_is_wrong_usage(duration: str, capsys: pytest.CaptureFixt
         arguments(f"--duration={duration}")
     assert caught.value.code == 2
     assert "from 1 to 3600" in capsys.readouterr().err
+
+
+async def test_a_report_that_is_a_directory_is_refused_at_the_start(stage: DemoOptions) -> None:
+    with pytest.raises(StartError, match=r"--report .*cannot be written"):
+        await run_demo(replace(stage, report=stage.report.parent), Console(file=io.StringIO()))

@@ -167,7 +167,7 @@ def test_of_two_agents_the_one_with_the_newest_instance_has_the_name(
         got = known.announced(now_s)
         assert got.nodes["n1"].report.agent == "new"
         assert [str(conflict) for conflict in got.conflicts] == [
-            "node n1 is claimed by agent new on h2 and by agent old on h1; the first one has it"
+            "node n1 is claimed by agent new on h2 and by agent old on h1; agent new on h2 has it"
         ]
 
 
@@ -200,7 +200,7 @@ def test_an_address_belongs_to_the_newest_instance_only(known: Announcements) ->
     got = known.announced(10.0)
     assert list(got.nodes) == ["new"]
     assert [str(conflict) for conflict in got.conflicts] == [
-        "address 192.0.2.1:8000 is claimed by node new and by node old; the first one has it"
+        "address 192.0.2.1:8000 is claimed by node new and by node old; node new has it"
     ]
 
 
