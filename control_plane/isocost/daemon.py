@@ -30,7 +30,13 @@ from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
 from isocost.schedule import ticks
-from isocost.status import NodesPage, discovery_status, fleet_gauges, push_status
+from isocost.status import (
+    NodesPage,
+    discovery_status,
+    fleet_gauges,
+    push_status,
+    signals_status,
+)
 from isocost.weight.override import parse_override, refuse_ignored
 
 log = logging.getLogger(__name__)
@@ -66,7 +72,9 @@ class ControlPlane:
         )
         self._nodes_page = NodesPage(self._pipeline, self._observer)
         self._metrics = ControlPlaneMetrics(
-            lambda: fleet_gauges(self._pipeline, self._registry, self._observer, self._ads)
+            lambda: fleet_gauges(
+                self._pipeline, self._registry, self._observer, self._ads, config.filter.policy
+            )
         )
         #: What made the last tick fail; None = it did not.
         self._failure: Exception | None = None
@@ -82,6 +90,7 @@ class ControlPlane:
             "nodes": self._pipeline.states(),
             "envoys": self._observer.envoys(),
             "decisions": vars(self._observer.decisions),
+            "signals": signals_status(self._pipeline.latest, self._config.filter.policy),
             "discovery": discovery_status(self._registry),
             "push": push_status(self._ads),
         }

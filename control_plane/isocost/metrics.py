@@ -19,6 +19,10 @@ class FleetGauges:
     #: By gauge, in the order of the nodes; nothing while there is no node.
     columns: Mapping[str, Sequence[float]]
     states: Mapping[str, int]
+    #: By signal: nodes by what is known of it (measured, stale, ...).
+    signals: Mapping[str, Mapping[str, int]]
+    #: Signals that the policy works with and no node tells.
+    missing_inputs: Sequence[str]
     decisions: Mapping[str, int]
     #: Changes of state so far, by (from, to, reason): states and reasons are fixed words.
     transitions: Mapping[tuple[str, str, str], int]
@@ -56,6 +60,22 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
     for state, count in fleet.states.items():
         states.add_metric([state], count)
     yield states
+    signals = GaugeMetricFamily(
+        "isocost_signal_nodes",
+        "Nodes by what is known of a signal.",
+        labels=["signal", "state"],
+    )
+    missing = GaugeMetricFamily(
+        "isocost_policy_input_missing",
+        "1 = the policy works with this signal and no node tells it: a default stands in.",
+        labels=["signal"],
+    )
+    for signal, counts in fleet.signals.items():
+        for state, count in counts.items():
+            signals.add_metric([signal, state], count)
+        missing.add_metric([signal], float(signal in fleet.missing_inputs))
+    yield signals
+    yield missing
     reasons = GaugeMetricFamily(
         "isocost_decisions",
         "How the filters decided, since the start of this process.",

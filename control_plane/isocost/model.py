@@ -102,13 +102,17 @@ class EngineSample:
 
 @dataclass(frozen=True, slots=True)
 class NodeSample:
-    """One node's telemetry: who it is, whether its engine answers, and its signals."""
+    """One node's telemetry: who it is, whether its engine answers, and its signals.
+
+    ``clock_offset_s`` is its clock less its agent's: 0 where both are one machine's.
+    """
 
     node: Node
     engine_up: bool
     gpus: tuple[GpuSample, ...] = ()
     engine: EngineSample = field(default_factory=EngineSample)
     net_bytes_per_s: Signal = ABSENT
+    clock_offset_s: float = 0.0
 
 
 class NodeState(enum.IntEnum):

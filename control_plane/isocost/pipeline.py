@@ -52,6 +52,7 @@ class Latest:
     nodes: tuple[Node, ...]
     samples: tuple[NodeSample | None, ...]
     ages_s: tuple[float, ...]
+    clock_offsets_s: tuple[float | None, ...]
     observed: Observed
     decision: Decision
     table_version: int
@@ -165,6 +166,7 @@ class Pipeline:
             nodes,
             samples,
             tuple(ages_s.values()),
+            tuple(view.clock_offset_s for view in views),
             observed,
             decision,
             # Versions rise, also when the clock stands still or was set back.

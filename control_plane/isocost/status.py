@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from isocost.config import Policy
 from isocost.discovery.registry import Registry
 from isocost.manual import Manual, json_of
 from isocost.metrics import FleetGauges
@@ -17,6 +18,7 @@ from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import Latest, Pipeline
 from isocost.push.ads import AdsService
 from isocost.score.columns import Column
+from isocost.weight.inputs import missing_inputs, signal_states
 
 #: Rows made at once: about a millisecond, so that the page of a large fleet holds no tick up. (A
 #: thread would keep the interpreter for 5 ms at a time.)
@@ -82,11 +84,13 @@ def node_rows(
             "in_flight": int(observed.in_flight[index]) if known[index] else None,
             "running": _known(sample.engine.running) if sample else None,
             "waiting": _known(sample.engine.waiting) if sample else None,
+            "kv_usage": _known(sample.engine.kv_usage) if sample else None,
             "free_vram_share": _cell(decision.free_share, index),
             "pcie_utilisation": _cell(decision.pcie_utilisation, index),
             "latency_ms": _cell(decision.latency_ms, index),
             "health": float(decision.health[index]),
             "sample_age_s": latest.ages_s[index] if sample else None,
+            "clock_offset_ms": _milliseconds(latest.clock_offsets_s[index]),
             "outcomes": observer.outcomes(node.id),
             **json_of(manual.of(node.name)),
         }
@@ -135,12 +139,18 @@ def push_status(ads: AdsService) -> dict[str, object]:
 
 
 def fleet_gauges(
-    pipeline: Pipeline, registry: Registry, observer: FleetObserver, ads: AdsService
+    pipeline: Pipeline,
+    registry: Registry,
+    observer: FleetObserver,
+    ads: AdsService,
+    policy: Policy,
 ) -> FleetGauges:
     """What a scrape of the metrics reads: a copy, which nothing changes while it is written."""
     latest = pipeline.latest
     columns = {}
+    signals: Mapping[str, Mapping[str, int]] = {}
     if latest is not None:
+        signals = signal_states(latest.decision)
         columns = {
             "weight": latest.decision.weight.tolist(),
             "entropy": latest.decision.entropy.tolist(),
@@ -153,6 +163,8 @@ def fleet_gauges(
         nodes=tuple(node.name for node in pipeline.nodes),
         columns=columns,
         states=pipeline.states(),
+        signals=signals,
+        missing_inputs=missing_inputs(signals, policy),
         decisions=dict(vars(observer.decisions)),
         transitions=dict(pipeline.transitions),
         envoys=len(observer.envoys()),
@@ -162,8 +174,18 @@ def fleet_gauges(
     )
 
 
+def signals_status(latest: Latest | None, policy: Policy) -> dict[str, object]:
+    """Of how many nodes each signal is known, and what the policy has to do without."""
+    states = signal_states(latest.decision) if latest else {}
+    return {"nodes": states, "missing": list(missing_inputs(states, policy))}
+
+
 def _known(signal: Signal) -> float | None:
     return signal.value if signal.known else None
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e3
 
 
 def _cell(column: Column, index: int) -> float | None:

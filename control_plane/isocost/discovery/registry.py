@@ -24,12 +24,14 @@ log = logging.getLogger(__name__)
 class NodeView:
     """One node as discovery sees it.
 
-    ``sample_age_s`` is the time since the sample arrived, infinite without one.
+    ``sample_age_s`` is the time since the sample arrived, infinite without one;
+    ``clock_offset_s`` is the node's clock less this machine's, None without a sample.
     """
 
     node: Node
     sample: NodeSample | None
     sample_age_s: float
+    clock_offset_s: float | None = None
 
 
 class Registry:
@@ -83,6 +85,7 @@ class Registry:
                 node=claim.sample.node,
                 sample=claim.sample,
                 sample_age_s=now_s - claim.arrived_s,
+                clock_offset_s=claim.report.clock_offset_s + claim.sample.clock_offset_s,
             )
             for name, claim in announced.nodes.items()
         }

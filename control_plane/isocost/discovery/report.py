@@ -43,6 +43,8 @@ class AgentReport:
     monotonic_s: float
     samples: tuple[NodeSample, ...]
     refused: tuple[str, ...] = ()
+    #: The agent's clock less this machine's, the way between them included.
+    clock_offset_s: float = 0.0
 
     def follows(self, earlier: AgentReport) -> bool:
         """Not one that was overtaken or came twice: a restarted agent counts from the beginning
@@ -61,8 +63,10 @@ class ReportReader:
     def __init__(self) -> None:
         self._nodes: dict[bytes, Node | str] = {}
 
-    def read(self, report: telemetry_pb2.TelemetryReport) -> AgentReport:
-        """TelemetryError: the agent has no name that can be shown."""
+    def read(self, report: telemetry_pb2.TelemetryReport, unix_s: float) -> AgentReport:
+        """A report that arrived at ``unix_s``. TelemetryError: the agent has no name that can be
+        shown.
+        """
         try:
             _NAME.validate_python(report.agent)
         except ValidationError as error:
@@ -85,6 +89,7 @@ class ReportReader:
             monotonic_s=report.monotonic_ms / 1e3,
             samples=tuple(samples),
             refused=tuple(refused),
+            clock_offset_s=report.wall_unix_ms / 1e3 - unix_s,
         )
 
 
@@ -166,6 +171,7 @@ def _sample(node: Node, sample: telemetry_pb2.NodeSample) -> NodeSample:
             _signal(engine.generation_tokens_total),
         ),
         net_bytes_per_s=_signal(sample.net_bytes_per_s),
+        clock_offset_s=sample.clock_offset_ms / 1e3,
     )
 
 

@@ -40,7 +40,8 @@ class TelemetryService:
         refused: tuple[str, ...] = ()
         async for data in requests:
             try:
-                report = reader.read(telemetry_pb2.TelemetryReport.FromString(data))
+                message = telemetry_pb2.TelemetryReport.FromString(data)
+                report = reader.read(message, time.time())
             except DecodeError:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not a TelemetryReport")
             except TelemetryError as error:

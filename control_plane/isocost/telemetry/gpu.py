@@ -16,14 +16,17 @@ _SIGNALS = (
     "pcie_bytes_per_s",
     "nvlink_active_fraction",
 )
+#: A clock that far ahead (the year 33658) tells nothing.
+MAX_WALL_MS = 1e15
 
 
 @dataclass(frozen=True, slots=True)
 class GpuPage:
-    """The GPUs of one node, and the machine's network."""
+    """The GPUs of one node, the machine's network, and its clock if it has one of its own."""
 
     gpus: tuple[GpuSample, ...] = ()
     net_bytes_per_s: Signal = ABSENT
+    wall_unix_s: float | None = None
 
 
 def read_page(page: str) -> GpuPage:
@@ -31,7 +34,12 @@ def read_page(page: str) -> GpuPage:
     try:
         data = json.loads(page)
         gpus = data["gpus"]
-        return GpuPage(tuple(_gpu(gpu) for gpu in gpus), _signal(data.get("net_bytes_per_s")))
+        wall_ms = _signal(data.get("wall_unix_ms"))
+        return GpuPage(
+            tuple(_gpu(gpu) for gpu in gpus),
+            _signal(data.get("net_bytes_per_s")),
+            wall_ms.value / 1e3 if wall_ms.known and wall_ms.value < MAX_WALL_MS else None,
+        )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise TelemetryError(f"not a telemetry page: {error!r}") from error
 

@@ -35,6 +35,7 @@ def encode_sample(sample: NodeSample) -> telemetry_pb2.NodeSample:
         gpus=[_gpu(gpu) for gpu in sample.gpus],
         engine=_engine(sample.engine),
         net_bytes_per_s=encode_signal(sample.net_bytes_per_s),
+        clock_offset_ms=round(sample.clock_offset_s * 1e3),
     )
 
 

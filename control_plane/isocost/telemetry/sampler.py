@@ -70,7 +70,14 @@ class NodeSampler:
             gpus=tuple(_aged(item, self._gpu, now_s) for item in gpus.gpus),
             engine=engine,
             net_bytes_per_s=_age(gpus.net_bytes_per_s, self._gpu, now_s),
+            clock_offset_s=self._clock_offset_s(gpus, now_s),
         )
+
+    def _clock_offset_s(self, page: gpu.GpuPage, now_s: float) -> float:
+        """The node's clock less this one's; it goes on while its page does not answer."""
+        if page.wall_unix_s is None or self._gpu.taken_s is None:
+            return 0.0
+        return page.wall_unix_s + (now_s - self._gpu.taken_s) - self._wall()
 
     def _identify(self) -> Node | None:
         """The node as the instance that its last good page came from."""

@@ -62,18 +62,20 @@ class EngineSample(_message.Message):
     def __init__(self, running: _Optional[_Union[Signal, _Mapping]] = ..., waiting: _Optional[_Union[Signal, _Mapping]] = ..., kv_usage: _Optional[_Union[Signal, _Mapping]] = ..., kv_pool_tokens: _Optional[_Union[Signal, _Mapping]] = ..., prompt_tokens_total: _Optional[_Union[Signal, _Mapping]] = ..., generation_tokens_total: _Optional[_Union[Signal, _Mapping]] = ...) -> None: ...
 
 class NodeSample(_message.Message):
-    __slots__ = ("node", "engine_up", "gpus", "engine", "net_bytes_per_s")
+    __slots__ = ("node", "engine_up", "gpus", "engine", "net_bytes_per_s", "clock_offset_ms")
     NODE_FIELD_NUMBER: _ClassVar[int]
     ENGINE_UP_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     NET_BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_OFFSET_MS_FIELD_NUMBER: _ClassVar[int]
     node: _roster_pb2.Node
     engine_up: bool
     gpus: _containers.RepeatedCompositeFieldContainer[GpuSample]
     engine: EngineSample
     net_bytes_per_s: Signal
-    def __init__(self, node: _Optional[_Union[_roster_pb2.Node, _Mapping]] = ..., engine_up: _Optional[bool] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ..., engine: _Optional[_Union[EngineSample, _Mapping]] = ..., net_bytes_per_s: _Optional[_Union[Signal, _Mapping]] = ...) -> None: ...
+    clock_offset_ms: int
+    def __init__(self, node: _Optional[_Union[_roster_pb2.Node, _Mapping]] = ..., engine_up: _Optional[bool] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ..., engine: _Optional[_Union[EngineSample, _Mapping]] = ..., net_bytes_per_s: _Optional[_Union[Signal, _Mapping]] = ..., clock_offset_ms: _Optional[int] = ...) -> None: ...
 
 class TelemetryReport(_message.Message):
     __slots__ = ("agent", "sequence", "wall_unix_ms", "monotonic_ms", "nodes")

@@ -26,6 +26,8 @@ class FakeSubject:
             nodes=["a"],
             columns={"weight": [1], "entropy": [math.inf], "in_flight": [3], "share_factor": [0.5]},
             states={"serving": 1, "lost": 0},
+            signals={"kv_usage": {"measured": 0, "absent": 1}},
+            missing_inputs=["kv_usage"],
             decisions={"picked": 7},
             transitions={("serving", "ejected", "failures"): 2},
             envoys=2,
@@ -104,6 +106,8 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert 'isocost_nodes{state="lost"} 0.0' in lines
     assert 'isocost_decisions{reason="picked"} 7.0' in lines
     assert "isocost_envoys 2.0" in lines
+    assert 'isocost_signal_nodes{signal="kv_usage",state="absent"} 1.0' in lines
+    assert 'isocost_policy_input_missing{signal="kv_usage"} 1.0' in lines
     assert "isocost_discovery_conflicts 3.0" in lines
     assert "isocost_discovery_file_error 1.0" in lines
     assert "isocost_tick_errors_total 0.0" in lines

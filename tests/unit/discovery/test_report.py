@@ -63,6 +63,7 @@ SAMPLES = st.builds(
     ).map(tuple),
     engine=st.builds(EngineSample, SIGNALS, SIGNALS, SIGNALS, SIGNALS, SIGNALS, SIGNALS),
     net_bytes_per_s=SIGNALS,
+    clock_offset_s=st.integers(-(10**12), 10**12).map(lambda offset_ms: offset_ms / 1e3),
 )
 
 
@@ -72,16 +73,17 @@ def over_the_wire(message: telemetry_pb2.TelemetryReport) -> telemetry_pb2.Telem
 
 @given(st.lists(SAMPLES, max_size=3))
 def test_what_was_sampled_arrives_unchanged(samples: list[NodeSample]) -> None:
-    got = ReportReader().read(over_the_wire(encode_report("a1", 7, 1.5, 2.5, samples)))
+    got = ReportReader().read(over_the_wire(encode_report("a1", 7, 1.5, 2.5, samples)), unix_s=1.0)
     assert (got.agent, got.sequence, got.wall_unix_s, got.monotonic_s) == ("a1", 7, 1.5, 2.5)
     assert got.samples == tuple(samples)
     assert got.refused == ()
+    assert got.clock_offset_s == 0.5
 
 
 def test_a_node_that_did_not_change_is_the_same_object_again() -> None:
     reader = ReportReader()
     message = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
-    first, again = (reader.read(over_the_wire(message)).samples[0] for _ in range(2))
+    first, again = (reader.read(over_the_wire(message), 0.0).samples[0] for _ in range(2))
     assert first.node is again.node
 
 
@@ -99,7 +101,7 @@ def test_a_signal_that_cannot_be_is_absent(state: int, value: float) -> None:
     message.net_bytes_per_s.state = state  # type: ignore[assignment]
     message.net_bytes_per_s.value = value
     report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
-    assert ReportReader().read(over_the_wire(report)).samples[0].net_bytes_per_s == ABSENT
+    assert ReportReader().read(over_the_wire(report), 0.0).samples[0].net_bytes_per_s == ABSENT
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
     bad, good = encode_sample(sample(node("bad"))), encode_sample(sample(node("good")))
     setattr(bad.node, field, value)
     report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad, good])
-    got = ReportReader().read(over_the_wire(report))
+    got = ReportReader().read(over_the_wire(report), 0.0)
     assert [sample.node.name for sample in got.samples] == ["good"]
     assert len(got.refused) == 1 and reason in got.refused[0]
     assert got.refused[0].isprintable() and len(got.refused[0]) <= MAX_REASON_LENGTH
@@ -141,7 +143,7 @@ def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
 def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
     bad = encode_sample(sample(node("bad")))
     bad.node.models[0].weight_bits = 0
-    got = ReportReader().read(telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad]))
+    got = ReportReader().read(telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad]), 0.0)
     assert got.samples == () and "models.0.weight_bits" in got.refused[0]
 
 
@@ -156,7 +158,7 @@ def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
 )
 def test_an_address_is_kept_as_envoy_prints_it(address: str, as_envoy_prints_it: str) -> None:
     message = encode_sample(sample(node(address=address)))
-    got = ReportReader().read(telemetry_pb2.TelemetryReport(agent="a1", nodes=[message]))
+    got = ReportReader().read(telemetry_pb2.TelemetryReport(agent="a1", nodes=[message]), 0.0)
     assert got.samples[0].node.address == as_envoy_prints_it
 
 
@@ -173,11 +175,11 @@ def test_a_node_is_checked_once_while_it_stays_the_same(monkeypatch: pytest.Monk
         agent="a1", nodes=[bad, encode_sample(sample(node("good")))]
     )
     reader = ReportReader()
-    assert [len(reader.read(report).refused) for _ in range(3)] == [1, 1, 1]
+    assert [len(reader.read(report, 0.0).refused) for _ in range(3)] == [1, 1, 1]
     assert checked == ["bad", "good"]
 
 
 @pytest.mark.parametrize("agent", ["", "a\nb", "a" * 129])
 def test_a_report_of_an_agent_without_a_usable_name_is_refused(agent: str) -> None:
     with pytest.raises(TelemetryError, match="no agent's name"):
-        ReportReader().read(telemetry_pb2.TelemetryReport(agent=agent))
+        ReportReader().read(telemetry_pb2.TelemetryReport(agent=agent), 0.0)

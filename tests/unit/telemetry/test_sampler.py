@@ -201,3 +201,20 @@ async def test_only_changes_are_logged(bench: Bench, caplog: pytest.LogCaptureFi
         "n1: the engine does not answer: HTTP status 500",
         "n1: the engine answers",
     ]
+
+
+async def test_a_source_with_a_clock_of_its_own_shows_how_far_it_is_off(bench: Bench) -> None:
+    assert (await bench.known()).clock_offset_s == 0.0
+    bench.server.telemetry = '{"gpus": [], "wall_unix_ms": 4995000}'
+    assert (await bench.known()).clock_offset_s == pytest.approx(-5.0)
+    # While the page does not answer its clock goes on as ours does.
+    bench.server.status = 503
+    bench.now_s += 0.3
+    bench.wall_s += 0.3
+    assert (await bench.known()).clock_offset_s == pytest.approx(-5.0)
+
+
+@pytest.mark.parametrize("wall", ["1e300", '"noon"', "-1", "true", "null"])
+async def test_a_clock_that_cannot_be_tells_nothing(bench: Bench, wall: str) -> None:
+    bench.server.telemetry = f'{{"gpus": [], "wall_unix_ms": {wall}}}'
+    assert (await bench.known()).clock_offset_s == 0.0
