@@ -7,9 +7,8 @@ import time
 from datetime import datetime
 from typing import Any
 
-from isocost.fake.cards import CARDS
 from tests.integration.harness.completion_load import CompletionLoad
-from tests.integration.harness.fleet import MODEL, Fleet, table_of
+from tests.integration.harness.fleet import HARDWARE, MODEL, Fleet, table_of
 from tests.integration.harness.table_recorder import TableRecorder
 from tests.integration.harness.wait import wait_until
 
@@ -56,7 +55,7 @@ async def stream(fleet: Fleet) -> str:
     body = {
         "model": MODEL,
         "prompt": "hello",
-        "max_tokens": int(STREAM_S / CARDS["H100"].speed.step_base_s),
+        "max_tokens": int(STREAM_S / HARDWARE.speed.decode_s(1)),
         "stream": True,
     }
     async with fleet.session.post(f"{fleet.envoy.url}/v1/completions", json=body) as response:

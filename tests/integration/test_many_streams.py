@@ -7,8 +7,7 @@ import time
 
 import aiohttp
 
-from isocost.fake.cards import CARDS
-from tests.integration.harness.fleet import MODEL, Fleet
+from tests.integration.harness.fleet import HARDWARE, MODEL, Fleet
 from tests.integration.harness.wait import wait_until
 
 STREAMS = 2000
@@ -22,7 +21,7 @@ async def test_two_thousand_streams_and_a_long_silent_one_all_end_well(fleet: Fl
     await fleet.start(NODES, "weighted_random", "--max-num-seqs", "512")
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
-        step_s = CARDS["H100"].speed.step_base_s
+        step_s = HARDWARE.speed.decode_s(1)
         long = asyncio.create_task(
             stream(session, fleet, int((LONG_S - SILENCE_S) / step_s), SILENCE_S)
         )

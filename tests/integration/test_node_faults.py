@@ -8,7 +8,7 @@ from collections.abc import Callable
 from isocost.config import StateSettings
 from isocost.model import NodeState
 from tests.integration.harness.completion_load import CompletionLoad
-from tests.integration.harness.fleet import Fleet, order, table_of
+from tests.integration.harness.fleet import Fleet, break_node, heal_node, table_of
 from tests.integration.harness.table_recorder import Recorded, TableRecorder
 from tests.integration.harness.wait import wait_until
 
@@ -62,13 +62,13 @@ async def test_a_node_that_hangs_with_a_green_health_page_is_out_within_ten_seco
         CompletionLoad(fleet, PER_S, max_tokens=20) as load,
     ):
         await wait_until(lambda: load.sent >= PER_S, "load")
-        await order(fleet.session, node, "behaviour", hang=True)
+        await break_node(fleet.session, node, "hang")
         _, took_s = await wait_for_table(
             recorder, lambda table: not table.state[node.name].eligible, "it is out", 15
         )
         async with fleet.session.get(f"{node.url}/health") as response:
             assert response.status == 200
-        await order(fleet.session, node, "behaviour")
+        await heal_node(fleet.session, node)
         await wait_for_table(recorder, serving(node.name), "it serves again", 60)
     print("hung node out after", round(took_s, 1), "s")
     assert took_s <= 10.0
@@ -83,7 +83,7 @@ async def test_a_node_that_fails_fast_loses_its_share_and_gets_it_back(fleet: Fl
         CompletionLoad(fleet, PER_S, max_tokens=20) as load,
     ):
         await wait_until(lambda: load.sent >= PER_S, "load")
-        await order(fleet.session, node, "behaviour", status=500)
+        await break_node(fleet.session, node, "status", status=500)
         failing_s = time.time()
         await wait_for_table(
             recorder, lambda table: table.share[node.name] < FAIR / 2, "less than its share", 5
@@ -95,7 +95,7 @@ async def test_a_node_that_fails_fast_loses_its_share_and_gets_it_back(fleet: Fl
             failing_s + 10 - time.time(),
         )
         ejected_after_s = time.time() - failing_s
-        await order(fleet.session, node, "behaviour")
+        await heal_node(fleet.session, node)
         _, back_s = await wait_for_table(
             recorder, lambda table: table.state[node.name] == NodeState.WARMING, "it warms", 60
         )
@@ -122,7 +122,7 @@ async def test_fifty_client_errors_change_neither_state_nor_share(fleet: Fleet) 
     node = fleet.nodes[1]
     async with TableRecorder(fleet.grpc_port) as recorder:
         for status in (400, 413, 422):
-            await order(fleet.session, node, "behaviour", status=status)
+            await break_node(fleet.session, node, "status", status=status)
             async with CompletionLoad(fleet, PER_S, max_tokens=1) as load:
                 await wait_until(lambda load=load: len(load.failures) >= 17, "client errors")
             assert set(load.failures) == {str(status)}

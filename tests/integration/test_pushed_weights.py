@@ -70,7 +70,7 @@ async def test_two_thousand_requests_follow_the_share_after_a_drop_of_free_vram(
     node = fleet.nodes[1]
     async with TableRecorder(fleet.grpc_port) as recorder:
         await wait_until(lambda: recorder.tables, "a table")
-        await order(fleet.session, node, "telemetry", free_vram_fraction=0.1)
+        await order(fleet.session, node, free_vram_fraction=0.1)
         first = await wait_until(lambda: version_where(recorder, node, below=True), "the drop")
         await wait_until(lambda: fleet.picks_from(first), "every worker has that table")
         before = len(fleet.envoy.access_log())
@@ -91,7 +91,7 @@ async def change_to_pick(fleet: Fleet, node: FakeNode, recorder: TableRecorder) 
     """Seconds from the change of a node's telemetry to the first pick whose table has it."""
     started_unix_s = datetime.now().timestamp()
     seen = len(fleet.envoy.access_log())
-    await order(fleet.session, node, "telemetry", free_vram_fraction=0.1)
+    await order(fleet.session, node, free_vram_fraction=0.1)
     first = await wait_until(lambda: version_where(recorder, node, below=True), "the drop")
 
     def picked() -> dict[str, Any] | None:
@@ -99,7 +99,7 @@ async def change_to_pick(fleet: Fleet, node: FakeNode, recorder: TableRecorder) 
         return next((entry for entry in entries if table_of(entry) >= first), None)
 
     entry = await wait_until(picked, "a pick from that table")
-    await order(fleet.session, node, "telemetry", free_vram_fraction=None)
+    await order(fleet.session, node, free_vram_fraction=None)
     await wait_until(lambda: version_where(recorder, node, below=False, after=first), "the rise")
     return datetime.fromisoformat(entry["time"]).timestamp() - started_unix_s
 

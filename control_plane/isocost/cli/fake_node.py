@@ -1,21 +1,39 @@
-"""`isocost fake-node`: a GPU node without GPUs, for tests, demos and drills."""
+"""`isocost fake-node`: GPU nodes without GPUs, for tests, demos and drills."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-SUMMARY = "run a fake GPU node: an OpenAI-compatible server in front of a modelled engine"
+from isocost.errors import ConfigError, FieldError
+from isocost.fake.cards import CARDS
+from isocost.fake.models import MODELS, model_named
+
+if TYPE_CHECKING:
+    from isocost.fake.server import Server
+    from isocost.fake.settings import FakeNodeSettings
+
+SUMMARY = "run fake GPU nodes: OpenAI-compatible servers in front of modelled engines"
 EXAMPLES = """  isocost fake-node
   isocost fake-node --name n7 --listen 127.0.0.1:18107 --gpu-kind A100 --max-num-seqs 64
-  isocost fake-node --stream-chunks token
+  isocost fake-node --count 32 --stream-chunks token
+  isocost fake-node --model llama-3.1-70b --gpu-count 4 --served-model-name chat
   curl -d '{"free_vram_fraction": 0.1}' http://127.0.0.1:18101/fake/telemetry
-  curl -d '{"status": 503, "requests": 5}' http://127.0.0.1:18101/fake/behaviour
-  curl -d '{"hang": true}' http://127.0.0.1:18101/fake/behaviour
+  curl -d '{"fault": "status", "status": 503, "requests": 5}' http://127.0.0.1:18101/fake/faults
+  curl -d '[{"fault": "slow", "factor": 3, "for_s": 60}, {"fault": "restart", "after_s": 90,
+             "down_s": 5}]' http://127.0.0.1:18101/fake/faults
+  curl -X DELETE http://127.0.0.1:18101/fake/faults
 """
+_LAST_PORT = 65535
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", default="fake-1", help="name of the node (default %(default)s)")
+    parser.add_argument(
+        "--name",
+        default="fake",
+        help="name of the node, or with --count NAME-1, NAME-2 and so on (default %(default)s)",
+    )
     parser.add_argument(
         "--listen",
         default="127.0.0.1:18101",
@@ -24,13 +42,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="port 0 takes any free one (default 127.0.0.1:18101)",
     )
     parser.add_argument(
-        "--model", default="llama-3.1-8b", help="model that it serves (default %(default)s)"
+        "--count",
+        type=_between(1, 1000),
+        metavar="N",
+        help="run N nodes in this process, on consecutive ports",
     )
     parser.add_argument(
-        "--gpu-kind", default="H100", choices=("H100", "A100"), help="default %(default)s"
+        "--model",
+        default="llama-3.1-8b",
+        choices=MODELS,
+        metavar="MODEL",
+        help=f"one of {', '.join(MODELS)} (default %(default)s)",
     )
     parser.add_argument(
-        "--gpu-count", default=1, type=_between(1, 64), metavar="N", help="default %(default)s"
+        "--served-model-name",
+        metavar="NAME",
+        help="name of the model in requests and answers (default: the model's)",
+    )
+    parser.add_argument("--gpu-kind", default="H100", choices=CARDS, help="default %(default)s")
+    parser.add_argument(
+        "--gpu-count",
+        default=1,
+        type=_between(1, 64),
+        metavar="N",
+        help="GPUs of a node, tensor-parallel (default %(default)s)",
+    )
+    parser.add_argument(
+        "--metrics",
+        default="vllm",
+        choices=("vllm", "sglang"),
+        help="whose names the metrics have (default %(default)s)",
     )
     parser.add_argument(
         "--max-num-seqs",
@@ -51,45 +92,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0,
         type=_between(0, 2**63),
         metavar="N",
-        help="of the answers' text and the GPUs' ids (default %(default)s)",
+        help="of the answers' text, the GPUs' ids and the network's faults (default %(default)s)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     import asyncio
 
-    from isocost.fake.cards import Hardware
-    from isocost.fake.server import FakeNodeSettings, serve
+    from isocost.fake.server import serve
+
+    asyncio.run(serve(list(_nodes(args)), _ready))
+    return 0
+
+
+def _nodes(args: argparse.Namespace) -> Iterator[FakeNodeSettings]:
+    from isocost.fake.hardware import Hardware
+    from isocost.fake.settings import FakeNodeSettings
 
     host, port = args.listen
-    hardware = Hardware(args.gpu_kind, args.gpu_count)
-
-    def ready(bound_port: int) -> None:
-        print(
-            f"fake node {args.name} listens on {host}:{bound_port} "
-            f"({hardware.count} x {hardware.kind}, {args.model})",
-            flush=True,
+    most = _LAST_PORT - port + 1
+    if args.count is not None and port and args.count > most:
+        allowed = f"must be at most {most}: the last port is {_LAST_PORT}"
+        raise ConfigError("fake-node", [FieldError("--count", args.count, allowed)])
+    hardware = Hardware(args.gpu_kind, args.gpu_count, model_named(args.model))
+    for index in range(args.count or 1):
+        yield FakeNodeSettings(
+            name=args.name if args.count is None else f"{args.name}-{index + 1}",
+            host=host,
+            port=port + index if port else 0,
+            hardware=hardware,
+            served_model_name=args.served_model_name or args.model,
+            metrics=args.metrics,
+            max_num_seqs=args.max_num_seqs,
+            stream_chunks=args.stream_chunks,
+            seed=args.seed,
         )
 
-    settings = FakeNodeSettings(
-        name=args.name,
-        host=host,
-        port=port,
-        model=args.model,
-        hardware=hardware,
-        max_num_seqs=args.max_num_seqs,
-        stream_chunks=args.stream_chunks,
-        seed=args.seed,
+
+def _ready(server: Server) -> None:
+    node = server.settings
+    print(
+        f"fake node {node.name} listens on {node.host}:{server.port} "
+        f"({node.hardware.count} x {node.hardware.kind}, {node.served_model_name})",
+        flush=True,
     )
-    asyncio.run(serve(settings, ready))
-    return 0
 
 
 def _listen(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    if not host or not port.isdigit() or int(port) > _LAST_PORT:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not allowed; must be HOST:PORT with a port between 0 and 65535"
+            f"{text!r} is not allowed; must be HOST:PORT with a port between 0 and {_LAST_PORT}"
         )
     return host.strip("[]"), int(port)
 

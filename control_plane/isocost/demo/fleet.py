@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from isocost.fake.cards import KV_BYTES_PER_TOKEN, MAX_LENGTH_TOKENS, WEIGHT_BYTES
+from isocost.fake.models import model_named
 
-MODEL = "llama-3.1-8b-instruct"
+MODEL = "llama-3.1-8b"
 
 #: Two nodes a host, two hosts a rack: the alternates of a pick are always on other hosts.
 _HOSTS = (
@@ -32,6 +32,7 @@ class DemoNode:
     def agent_entry(self) -> Mapping[str, object]:
         """The node as the agent's configuration names it."""
         url = f"http://127.0.0.1:{self.port}"
+        model = model_named(MODEL)
         return {
             "name": self.name,
             "address": f"127.0.0.1:{self.port}",
@@ -42,9 +43,9 @@ class DemoNode:
             "models": [
                 {
                     "name": MODEL,
-                    "weight_bytes": WEIGHT_BYTES,
-                    "kv_bytes_per_token": KV_BYTES_PER_TOKEN,
-                    "max_length_tokens": MAX_LENGTH_TOKENS,
+                    "weight_bytes": model.weight_bytes,
+                    "kv_bytes_per_token": model.kv_bytes_per_token,
+                    "max_length_tokens": model.max_length_tokens,
                 }
             ],
             "metrics_url": f"{url}/metrics",

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import time
 
-from isocost.fake.requests import BYTES_PER_TOKEN, CompletionRequest
+from isocost.fake.prompt import BYTES_PER_TOKEN
+from isocost.fake.requests import CompletionRequest
 
 DONE = b"data: [DONE]\n\n"
 #: Enough text for a piece of an answer without building it again; longer pieces repeat it.
 _TEXT_TOKENS = 4096
 _ERROR_TYPES = {400: "BadRequestError", 404: "NotFoundError", 413: "BadRequestError"}
+_GOES_ON = b',"logprobs":null,"finish_reason":null}]}\n\n'
+_ENDS = b',"logprobs":null,"finish_reason":"length"}]}\n\n'
 
 
+@functools.cache
 def fake_text(seed: int) -> str:
-    """Words of four bytes with their space: one token each by the count of this module."""
+    """Words of four bytes with their space, one token each, that JSON need not escape."""
     choose = random.Random(seed)
     words = ("the", "sun", "and", "sea", "are", "old", "but", "our", "day", "has", "not", "set")
     return "".join(f"{choose.choice(words)} " for _ in range(_TEXT_TOKENS))
@@ -29,15 +34,18 @@ class Answer:
         self._text = text
         self._told = 0
         kind = "chat.completion" if request.chat else "text_completion"
-        self._head = {
+        self._head: dict[str, object] = {
             "id": f"{'chatcmpl' if request.chat else 'cmpl'}-{node}-{number}",
             "object": f"{kind}.chunk" if request.chat and request.stream else kind,
             "created": int(time.time()),
             "model": model,
             "system_fingerprint": node,
         }
+        #: Events differ in their text only: what comes before it is built once, and by hand.
+        self._before = b"data: " + _dump(self._head)[:-1] + b',"choices":[{"index":0,'
 
-    def whole(self) -> bytes:
+    def whole(self, cached_tokens: int) -> bytes:
+        """``cached_tokens`` of the prompt were found in the prefix cache."""
         tokens = self._request.output_tokens
         text = self._piece(tokens)
         content = (
@@ -46,49 +54,62 @@ class Answer:
             else {"text": text}
         )
         choice = {"index": 0, **content, "logprobs": None, "finish_reason": "length"}
-        return _dump({**self._head, "choices": [choice], "usage": self._usage(tokens)})
+        usage = self._usage(tokens, cached_tokens)
+        return _dump({**self._head, "choices": [choice], "usage": usage})
 
-    def event(self, tokens: int, finished: bool) -> bytes:
-        """The event that brings the answer to ``tokens``; the last one closes the stream."""
-        piece = self._piece(tokens - self._told)
-        if self._request.chat:
-            role = {} if self._told else {"role": "assistant"}
-            content: dict[str, object] = {"delta": {**role, "content": piece}}
-        else:
-            content = {"text": piece}
-        self._told = tokens
-        choice = {
-            "index": 0,
-            **content,
-            "logprobs": None,
-            "finish_reason": "length" if finished else None,
-        }
-        data = _event({**self._head, "choices": [choice]})
-        if finished and self._request.include_usage:
-            data += _event({**self._head, "choices": [], "usage": self._usage(tokens)})
-        return data + DONE if finished else data
+    def event(self, tokens: int) -> bytes:
+        """The event that brings a streamed answer to ``tokens``."""
+        return self._event(tokens, _GOES_ON)
+
+    def last_event(self, cached_tokens: int) -> bytes:
+        """The event that ends the answer, and what closes the stream."""
+        tokens = self._request.output_tokens
+        data = self._event(tokens, _ENDS)
+        if self._request.include_usage:
+            usage = self._usage(tokens, cached_tokens)
+            data += _event({**self._head, "choices": [], "usage": usage})
+        return data + DONE
+
+    def _event(self, tokens: int, after: bytes) -> bytes:
+        piece = self._piece(tokens - self._told).encode()
+        first, self._told = self._told == 0, tokens
+        if not self._request.chat:
+            return b'%b"text":"%b"%b' % (self._before, piece, after)
+        role = b'"role":"assistant",' if first else b""
+        return b'%b"delta":{%b"content":"%b"}%b' % (self._before, role, piece, after)
 
     def _piece(self, tokens: int) -> str:
         size = tokens * BYTES_PER_TOKEN
         return (self._text * (1 + size // len(self._text)))[:size]
 
-    def _usage(self, tokens: int) -> dict[str, int]:
-        prompt = self._request.prompt_tokens
+    def _usage(self, tokens: int, cached_tokens: int) -> dict[str, object]:
+        prompt = self._request.prompt.tokens
         return {
             "prompt_tokens": prompt,
             "completion_tokens": tokens,
             "total_tokens": prompt + tokens,
+            "prompt_tokens_details": {"cached_tokens": cached_tokens},
         }
 
 
 def error_body(status: int, message: str, field: str | None = None) -> bytes:
-    kind = _ERROR_TYPES.get(status, "InternalServerError")
-    return _dump({"error": {"message": message, "type": kind, "param": field, "code": status}})
+    return _dump(_error(status, message, field))
 
 
-def model_list(model: str, max_length_tokens: int) -> bytes:
-    entry = {"id": model, "object": "model", "owned_by": "isocost", "root": model}
+def error_events(status: int, message: str) -> bytes:
+    """How vLLM ends a stream whose head is gone already."""
+    return _event(_error(status, message, None)) + DONE
+
+
+def model_list(name: str, root: str, max_length_tokens: int) -> bytes:
+    """``root`` is the model that is served under the name."""
+    entry = {"id": name, "object": "model", "owned_by": "isocost", "root": root}
     return _dump({"object": "list", "data": [{**entry, "max_model_len": max_length_tokens}]})
+
+
+def _error(status: int, message: str, field: str | None) -> dict[str, object]:
+    kind = _ERROR_TYPES.get(status, "InternalServerError")
+    return {"error": {"message": message, "type": kind, "param": field, "code": status}}
 
 
 def _event(data: dict[str, object]) -> bytes:

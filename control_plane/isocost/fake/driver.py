@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
-from isocost.fake.engine import Engine, Progress
+from isocost.errors import IsocostError
+from isocost.fake.engine import Engine
+from isocost.fake.sequence import Progress, Prompt
+
+
+class EngineDiedError(IsocostError):
+    """The engine was killed: what it held, it lost."""
 
 
 class EngineDriver:
@@ -19,41 +25,52 @@ class EngineDriver:
         self._loop = asyncio.get_running_loop()
         self._engine = engine
         self._observe = observe
-        self._news: dict[int, asyncio.Queue[Progress]] = {}
+        #: The news of every open request; None = the engine died.
+        self._news: dict[int, asyncio.Queue[Progress | None]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        #: The engine's clock stands still while it hangs, and is behind by that afterwards.
-        self._hung_at_s: float | None = None
-        self._behind_s = 0.0
-
-    def now_s(self) -> float:
-        """The engine's time."""
-        now_s = self._loop.time() if self._hung_at_s is None else self._hung_at_s
-        return now_s - self._behind_s
+        self._dead = False
 
     def hang(self, hanging: bool) -> None:
         """Stop every step, or go on where it stopped; requests are taken all the same."""
-        if hanging == (self._hung_at_s is not None):
-            return
         self.catch_up()
-        if self._hung_at_s is None:
-            self._hung_at_s = self._loop.time()
-        else:
-            self._behind_s += self._loop.time() - self._hung_at_s
-            self._hung_at_s = None
+        self._engine.hold(self._loop.time(), hanging)
         self._schedule()
 
-    async def run(
-        self, prompt_tokens: int, marks: Sequence[int], delay_s: float
-    ) -> AsyncGenerator[Progress, None]:
-        """Yield the progress of one request to its last mark; closing it early aborts it."""
+    def slow(self, factor: float) -> None:
+        """From now on everything that the engine does takes ``factor`` times as long."""
         self.catch_up()
-        sequence = self._engine.submit(self.now_s(), prompt_tokens, marks, delay_s)
-        news: asyncio.Queue[Progress] = asyncio.Queue()
+        self._engine.slow(self._loop.time(), factor)
+        self._schedule()
+
+    def kill(self) -> None:
+        """The end of this engine: every open and every later run() raises EngineDiedError."""
+        self.catch_up()
+        self._dead = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for news in self._news.values():
+            news.put_nowait(None)
+
+    async def run(
+        self, prompt: Prompt, marks: Sequence[int], delay_s: float
+    ) -> AsyncGenerator[Progress, None]:
+        """Yield the progress of one request to its last mark; closing it early aborts it.
+
+        EngineDiedError: the engine was killed. ValueError: the request can never fit its KV pool.
+        """
+        if self._dead:
+            raise EngineDiedError("the engine is dead")
+        self.catch_up()
+        sequence = self._engine.submit(self._loop.time(), prompt, marks, delay_s)
+        news: asyncio.Queue[Progress | None] = asyncio.Queue()
         self._news[sequence.number] = news
         self._schedule()
         try:
             while True:
                 progress = await news.get()
+                if progress is None:
+                    raise EngineDiedError("the engine died")
                 yield progress
                 if progress.finished:
                     return
@@ -65,7 +82,9 @@ class EngineDriver:
 
     def catch_up(self) -> None:
         """Bring the engine to the present, so that its numbers can be read."""
-        for progress in self._engine.advance(self.now_s()):
+        if self._dead:
+            return
+        for progress in self._engine.advance(self._loop.time()):
             self._observe(progress)
             news = self._news.get(progress.sequence.number)
             if news is not None:
@@ -77,9 +96,7 @@ class EngineDriver:
         self._schedule()
 
     def _schedule(self) -> None:
-        wake_s = None if self._hung_at_s is not None else self._engine.next_wake_s()
-        if wake_s is not None:
-            wake_s += self._behind_s
+        wake_s = None if self._dead else self._engine.next_wake_s()
         if self._timer is not None:
             if self._timer.when() == wake_s:
                 return

@@ -1,270 +1,263 @@
-"""A small model of a continuous-batching engine: queue, chunked prefill, decode, KV pool.
+"""A model of vLLM V1's continuous batching: queues, chunked prefill, paged KV, preemption.
 
 Pure: time comes in as an argument. A step advances every decoding sequence by one token, so its
-cost here does not depend on the batch, and steps that differ in nothing are taken together.
+cost here does not depend on the batch, and steps that differ only in the length of the contexts
+are taken together.
 """
 
 from __future__ import annotations
 
 import heapq
-import math
-from collections import deque
 from collections.abc import Sequence as Marks
-from dataclasses import dataclass, field
 
-from isocost.fake.cards import Speed
+from isocost.fake.scheduler import Scheduler
+from isocost.fake.sequence import Progress, Prompt, Sequence
+from isocost.fake.speeds import Speed
+from isocost.fake.steps import StepRun
 
 #: Tokens of one step, vLLM's default max_num_batched_tokens for a server on these cards.
 STEP_TOKENS = 8192
 
 
-@dataclass(slots=True, eq=False)
-class Sequence:
-    """One request in the engine. ``marks`` are the ascending token counts worth reporting: the
-    first is 1, the last the length of the answer.
+class Engine:
+    """At most ``max_num_seqs`` run at once, and what the KV pool holds.
+
+    Every method that takes the time, and ``abort``, wants the engine advanced to the present.
     """
 
-    number: int
-    prompt_tokens: int
-    marks: Marks[int]
-    submitted_s: float
-    ended: bool = False
-    admitted: bool = False
-    prefilled_tokens: int = 0
-    #: The step that gave the first token.
-    first_step: int | None = None
-    first_token_s: float | None = None
-    next_mark: int = 0
-
-    @property
-    def output_tokens(self) -> int:
-        return self.marks[-1]
-
-    @property
-    def kv_tokens(self) -> int:
-        """What it may hold at its end; reserved at admission, so that nothing is preempted."""
-        return self.prompt_tokens + self.output_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A sequence reached one of its marks; ``finished`` at the last."""
-
-    sequence: Sequence
-    tokens: int
-    at_s: float
-    finished: bool
-
-
-@dataclass(slots=True)
-class _Step:
-    """The step in progress; its length was fixed when it began."""
-
-    start_s: float
-    length_s: float
-    decoding: int
-    prefill: list[tuple[Sequence, int]] = field(default_factory=list)
-
-
-class Engine:
-    """First come, first served; at most ``max_num_seqs`` at once, and what the KV pool holds."""
-
-    def __init__(self, speed: Speed, kv_pool_tokens: int, max_num_seqs: int) -> None:
+    def __init__(
+        self, speed: Speed, kv_blocks: int, max_num_seqs: int, step_tokens: int = STEP_TOKENS
+    ) -> None:
         self._speed = speed
-        self._max_num_seqs = max_num_seqs
+        self._scheduler = Scheduler(kv_blocks, max_num_seqs, step_tokens)
+        self._factor = 1.0
+        self._held_s: float | None = None
+        self._resumed_s = 0.0
         self._numbers = 0
+        #: Those in the frontend: when they are through, number, sequence.
         self._incoming: list[tuple[float, int, Sequence]] = []
-        self._queue: deque[Sequence] = deque()
-        self._partial: Sequence | None = None
-        self._marks: list[tuple[int, int, Sequence]] = []
-        self._step: _Step | None = None
-        self._steps = 0
-        self._decoding = 0
-        self._kv_reserved = 0
+        #: The step that brings a running sequence to its next mark, its place in the order of
+        #: admission, and its number.
+        self._marks: list[tuple[int, int, int]] = []
+        self._run: StepRun | None = None
         self._busy_s = 0.0
-        self.kv_pool_tokens = kv_pool_tokens
-        self.running = 0
-        self.waiting = 0
-        self.kv_used_tokens = 0
+        #: Tokens of prompts whose prefill ended, and tokens of answers.
         self.prompt_tokens_total = 0
         self.generation_tokens_total = 0
 
+    @property
+    def running(self) -> int:
+        return len(self._scheduler.running)
+
+    @property
+    def waiting(self) -> int:
+        """In the queue when the step in progress began, and those preempted."""
+        return self._scheduler.waiting
+
+    @property
+    def kv_blocks(self) -> int:
+        return self._scheduler.cache.blocks
+
+    @property
+    def kv_used_blocks(self) -> int:
+        """Blocks of running sequences; what the cache keeps of ended ones counts as free."""
+        return self._scheduler.cache.used_blocks
+
+    @property
+    def kv_usage(self) -> float:
+        return self.kv_used_blocks / self.kv_blocks
+
+    @property
+    def computed_tokens_total(self) -> int:
+        """Tokens that went through the model: not those from the cache, those preempted twice."""
+        return self._scheduler.computed_tokens
+
+    @property
+    def prefix_queries_total(self) -> int:
+        """Prompt tokens looked up in the prefix cache."""
+        return self._scheduler.prefix_queries
+
+    @property
+    def prefix_hits_total(self) -> int:
+        """Prompt tokens found there."""
+        return self._scheduler.prefix_hits
+
+    @property
+    def preemptions_total(self) -> int:
+        return self._scheduler.preemptions
+
+    def busy_s(self, now_s: float) -> float:
+        """Seconds spent in steps so far."""
+        if self._run is None:
+            return self._busy_s
+        now_s = now_s if self._held_s is None else self._held_s
+        return self._busy_s + max(now_s - self._run.start_s, 0.0)
+
+    def mean_residence_s(self, now_s: float) -> float | None:
+        """How long the running sequences have held KV, on average; None without any."""
+        admission_s = self._scheduler.mean_admission_s()
+        return None if admission_s is None else now_s - admission_s
+
     def submit(
-        self, now_s: float, prompt_tokens: int, marks: Marks[int], delay_s: float = 0.0
+        self, now_s: float, prompt: Prompt, marks: Marks[int], delay_s: float = 0.0
     ) -> Sequence:
         """Enter a request, ``delay_s`` later than the frontend alone would let it through.
 
-        The caller has advanced the engine to ``now_s``. ValueError: it can never fit the KV pool.
+        ValueError: it can never fit the KV pool.
         """
-        sequence = Sequence(self._numbers, prompt_tokens, marks, now_s)
-        if sequence.kv_tokens > self.kv_pool_tokens:
-            raise ValueError(f"{sequence.kv_tokens} tokens exceed the KV pool")
+        sequence = Sequence(self._numbers, prompt, marks, now_s, prompt.pieces(), prompt.tokens)
+        if sequence.most_blocks > self.kv_blocks:
+            raise ValueError(
+                f"{sequence.most_blocks} blocks exceed the KV pool of {self.kv_blocks}"
+            )
         self._numbers += 1
-        ready_s = now_s + self._speed.frontend_s + delay_s
-        heapq.heappush(self._incoming, (ready_s, sequence.number, sequence))
-        self.waiting += 1
+        sequence.ready_s = now_s + self._speed.frontend_s * self._factor + delay_s
+        heapq.heappush(self._incoming, (sequence.ready_s, sequence.number, sequence))
         return sequence
 
     def abort(self, sequence: Sequence) -> None:
         """Forget a request, wherever it is; its KV is free at once."""
-        if sequence.ended:
+        if not sequence.ended:
+            sequence.ended = True
+            self._scheduler.forget(sequence)
+
+    def slow(self, now_s: float, factor: float) -> None:
+        """From now on everything takes ``factor`` times as long as the speed says."""
+        if self._run is not None:
+            moment_s = now_s if self._held_s is None else self._held_s
+            self._run.stretch(moment_s, factor / self._factor)
+        self._factor = factor
+
+    def hold(self, now_s: float, holding: bool) -> None:
+        """Stand still, or go on in the middle of the step. Requests are taken all the same."""
+        if holding == (self._held_s is not None):
             return
-        sequence.ended = True
-        if sequence.admitted:
-            if sequence.first_step is not None:
-                self._decoding -= 1
-            self._release(sequence, sequence.prefilled_tokens + self._tokens(sequence))
-        else:
-            self.waiting -= 1
+        if self._held_s is None:
+            self._held_s = now_s
+            return
+        if self._run is not None:
+            self._run.start_s += now_s - self._held_s
+        self._resumed_s = now_s
+        self._held_s = None
 
     def advance(self, now_s: float) -> list[Progress]:
         """Run until ``now_s``; everything that happened, in order, with its exact time."""
         happened: list[Progress] = []
-        while True:
-            if self._step is None:
-                ready_s = self._next_incoming_s()
-                if ready_s is None or ready_s > now_s:
-                    return happened
-                self._begin(ready_s)
-            elif self._step.start_s + self._step.length_s > now_s:
-                return happened
-            else:
-                self._complete(self._step, self._equal_steps(self._step, now_s), happened)
+        while self._held_s is None:
+            if self._run is None:
+                begin_s = self._next_begin_s()
+                if begin_s is None or begin_s > now_s:
+                    break
+                self._begin(begin_s)
+                continue
+            done = self._run.done_by(now_s)
+            if not done:
+                break
+            self._complete(self._run, min(done, self._equal_steps(self._run)), happened)
+        return happened
 
     def next_wake_s(self) -> float | None:
         """When ``advance`` will next have something to do; None = not before a submit."""
-        if self._step is None:
-            return self._next_incoming_s()
-        return self._step.start_s + self._equal_steps(self._step, None) * self._step.length_s
+        if self._held_s is not None:
+            return None
+        if self._run is None:
+            return self._next_begin_s()
+        return self._run.end_s(self._equal_steps(self._run))
 
-    def busy_s(self, now_s: float) -> float:
-        """Seconds spent in steps so far."""
-        return self._busy_s + (max(now_s - self._step.start_s, 0.0) if self._step else 0.0)
-
-    def _tokens(self, sequence: Sequence) -> int:
-        return 0 if sequence.first_step is None else self._steps - sequence.first_step + 1
-
-    def _release(self, sequence: Sequence, held_tokens: int) -> None:
-        self.running -= 1
-        self._kv_reserved -= sequence.kv_tokens
-        self.kv_used_tokens -= held_tokens
+    def _next_begin_s(self) -> float | None:
+        """When an idle engine begins a step."""
+        ready_s = self._next_incoming_s()
+        return None if ready_s is None else max(ready_s, self._resumed_s)
 
     def _next_incoming_s(self) -> float | None:
         while self._incoming and self._incoming[0][2].ended:
             heapq.heappop(self._incoming)
         return self._incoming[0][0] if self._incoming else None
 
-    def _next_mark_step(self) -> int | None:
-        while self._marks and self._marks[0][2].ended:
-            heapq.heappop(self._marks)
-        return self._marks[0][0] if self._marks else None
-
-    def _admissible(self) -> Sequence | None:
-        """The head of the queue if there is room for it; nobody overtakes it."""
-        while self._queue and self._queue[0].ended:
-            self._queue.popleft()
-        if not self._queue or self.running >= self._max_num_seqs:
-            return None
-        head = self._queue[0]
-        return head if self._kv_reserved + head.kv_tokens <= self.kv_pool_tokens else None
+    def _equal_steps(self, run: StepRun) -> int:
+        """How many steps from the one in progress on have the same members and reach no mark."""
+        scheduler = self._scheduler
+        due = self._next_due()
+        if run.prefill or scheduler.changed or due is None:
+            return 1
+        count = max(due - scheduler.steps + 1, 1)
+        # Where nobody can be admitted, arrivals change nothing.
+        if scheduler.open:
+            ready_s = self._next_incoming_s()
+            if ready_s is not None and ready_s < run.end_s(count):
+                count = run.step_at(ready_s)
+        return scheduler.most_steps(count)
 
     def _begin(self, at_s: float) -> None:
-        """Form the next step from what runs and what the queue and the pool allow."""
         while (ready_s := self._next_incoming_s()) is not None and ready_s <= at_s:
-            self._queue.append(heapq.heappop(self._incoming)[2])
-        budget = max(STEP_TOKENS - self._decoding, 1)
-        step = _Step(at_s, 0.0, self._decoding)
-        if self._partial is not None:
-            budget -= self._prefill(step, self._partial, budget)
-        while budget > 0 and (head := self._admissible()) is not None:
-            self._queue.popleft()
-            head.admitted = True
-            self.waiting -= 1
-            self.running += 1
-            self._kv_reserved += head.kv_tokens
-            budget -= self._prefill(step, head, budget)
-        if not step.decoding and not step.prefill:
-            self._step = None
-            return
-        step.length_s = (
-            self._speed.step_base_s
-            + self._speed.step_per_sequence_s * step.decoding
-            + sum(tokens for _, tokens in step.prefill) / self._speed.prefill_tokens_per_s
-        )
-        self._step = step
+            self._scheduler.enqueue(heapq.heappop(self._incoming)[2])
+        run = self._scheduler.form(at_s)
+        if run is not None:
+            self._time(run)
+        self._run = run
 
-    @staticmethod
-    def _prefill(step: _Step, sequence: Sequence, budget: int) -> int:
-        tokens = min(sequence.prompt_tokens - sequence.prefilled_tokens, budget)
-        step.prefill.append((sequence, tokens))
-        return tokens
+    def _time(self, run: StepRun) -> None:
+        """Give the steps their lengths."""
+        speed, factor = self._speed, self._factor
+        kv_tokens = self._scheduler.decoding.kv_tokens(self._scheduler.steps)
+        run.first_s = factor * (speed.decode_s(run.decoding) + speed.context_s * kv_tokens)
+        run.growth_s = factor * speed.context_s * run.decoding
+        if run.chunks:
+            work_s = sum(speed.prefill_s(new, before) for new, before in run.chunks)
+            run.first_s += factor * speed.exposed_s(work_s)
 
-    def _equal_steps(self, step: _Step, now_s: float | None) -> int:
-        """How many steps from this one on are alike: nobody enters, leaves or reaches a mark."""
-        next_mark = self._next_mark_step()
-        if (
-            step.prefill
-            or next_mark is None
-            or step.decoding != self._decoding
-            or self._admissible() is not None
-        ):
-            return 1
-        count = next_mark - self._steps
-        if (ready_s := self._next_incoming_s()) is not None:
-            count = min(count, math.ceil((ready_s - step.start_s) / step.length_s))
-        if now_s is not None:
-            count = min(count, int((now_s - step.start_s) / step.length_s))
-        return max(count, 1)
-
-    def _complete(self, step: _Step, count: int, happened: list[Progress]) -> None:
+    def _complete(self, run: StepRun, count: int, happened: list[Progress]) -> None:
         """End ``count`` equal steps, report the marks reached, and begin the next."""
-        at_s = step.start_s + count * step.length_s
-        self._busy_s += count * step.length_s
-        self._steps += count
-        self._gain(count * self._decoding)
-        self._partial = None
-        for sequence, tokens in step.prefill:
-            if sequence.ended:
-                continue
-            sequence.prefilled_tokens += tokens
-            self.kv_used_tokens += tokens
-            if sequence.prefilled_tokens < sequence.prompt_tokens:
-                self._partial = sequence
-                continue
-            self.prompt_tokens_total += sequence.prompt_tokens
-            sequence.first_step = self._steps
-            sequence.first_token_s = at_s
-            self._decoding += 1
-            self._gain(1)
-            heapq.heappush(self._marks, (self._steps, sequence.number, sequence))
-        while (due := self._next_mark_step()) is not None and due <= self._steps:
-            sequence = heapq.heappop(self._marks)[2]
-            happened.append(self._reach(sequence, at_s))
+        scheduler = self._scheduler
+        at_s = run.end_s(count)
+        self._busy_s += at_s - run.start_s
+        if count > 1:
+            scheduler.repeat(count - 1)
+        self.generation_tokens_total += count * scheduler.decoding.count
+        for sequence in run.prefill:
+            if not sequence.ended and sequence.computed_tokens == sequence.prefill_tokens:
+                self._prefilled(sequence, at_s)
+        while (due := self._next_due()) is not None and due <= scheduler.steps:
+            number = heapq.heappop(self._marks)[2]
+            happened.append(self._reach(scheduler.running[number], at_s))
         self._begin(at_s)
 
-    def _gain(self, tokens: int) -> None:
-        self.kv_used_tokens += tokens
-        self.generation_tokens_total += tokens
+    def _prefilled(self, sequence: Sequence, at_s: float) -> None:
+        """A prefill is done, and with it one token is there."""
+        self._scheduler.decode(sequence)
+        self.generation_tokens_total += 1
+        if sequence.first_token_s is None:
+            sequence.first_token_s = at_s
+            self.prompt_tokens_total += sequence.prompt.tokens
+        self._await_mark(sequence)
+
+    def _await_mark(self, sequence: Sequence) -> None:
+        due = sequence.due_step
+        if due is not None:
+            heapq.heappush(self._marks, (due, sequence.admission, sequence.number))
+
+    def _next_due(self) -> int | None:
+        """The next step with a mark. A preempted sequence left its entry, now wrong, behind."""
+        marks, running = self._marks, self._scheduler.running
+        while marks:
+            due, _, number = marks[0]
+            sequence = running.get(number)
+            if sequence is not None and due == sequence.due_step:
+                return due
+            heapq.heappop(marks)
+        return None
 
     def _reach(self, sequence: Sequence, at_s: float) -> Progress:
-        tokens = self._tokens(sequence)
-        finished = tokens >= sequence.output_tokens
+        mark = sequence.next_mark
+        tokens = sequence.marks[mark]
+        before = sequence.marks[mark - 1] if mark else 0
+        gap_s = (at_s - sequence.reported_s) / (tokens - before) if mark else None
+        sequence.reported_s = at_s
+        finished = tokens == sequence.output_tokens
         if finished:
             sequence.ended = True
-            self._decoding -= 1
-            self._release(sequence, sequence.prompt_tokens + tokens)
+            self._scheduler.leave(sequence)
         else:
             sequence.next_mark += 1
-            due = self._steps + sequence.marks[sequence.next_mark] - tokens
-            heapq.heappush(self._marks, (due, sequence.number, sequence))
-        return Progress(sequence, tokens, at_s, finished)
-
-
-def coarse_marks(output_tokens: int, chunks: int) -> Marks[int]:
-    """Token counts at which an answer is reported in at most ``chunks`` (>= 2) pieces: the first
-    token, then evenly over the rest.
-    """
-    if output_tokens <= chunks:
-        return range(1, output_tokens + 1)
-    rest = output_tokens - 1
-    return tuple(1 + rest * piece // (chunks - 1) for piece in range(chunks))
+            self._await_mark(sequence)
+        return Progress(sequence, tokens, at_s, finished, tokens - before, gap_s)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from isocost.errors import FieldError, RejectedError
@@ -25,12 +26,26 @@ def refuse(field: str, value: object, allowed: str) -> NoReturn:
     raise BadRequestError(400, str(FieldError(field, value, allowed)), field)
 
 
-def parse_object(body: bytes) -> Json:
-    """A JSON object; NaN and Infinity, which JSON does not have, are refused."""
+@contextmanager
+def inside(place: str) -> Iterator[None]:
+    """What is refused within is named by its path from the top."""
     try:
-        data = json.loads(body, parse_constant=lambda word: refuse("(body)", word, "not JSON"))
+        yield
+    except BadRequestError as error:
+        path = f"{place}.{error.field}"
+        raise BadRequestError(error.status, f"{place}.{error}", path) from error
+
+
+def parse_json(body: bytes) -> object:
+    """Any JSON; NaN and Infinity, which JSON does not have, are refused."""
+    try:
+        return json.loads(body, parse_constant=lambda word: refuse("(body)", word, "not JSON"))
     except (ValueError, RecursionError) as error:
         raise BadRequestError(400, f"the body is not JSON: {error}", "(body)") from error
+
+
+def parse_object(body: bytes) -> Json:
+    data = parse_json(body)
     if not isinstance(data, dict):
         refuse("(body)", type(data).__name__, "must be a JSON object")
     return data
@@ -42,9 +57,10 @@ def known_keys(data: Json, known: Collection[str]) -> None:
             refuse(key, data[key], "unknown key; known here: " + ", ".join(sorted(known)))
 
 
-def number(data: Json, field: str, low: float, high: float, default: float) -> float:
+def number(data: Json, field: str, low: float, high: float, default: float | None = None) -> float:
+    """Without a default the number is needed."""
     value = data.get(field)
-    if value is None:
+    if value is None and default is not None:
         return default
     return checked_number(field, value, low, high)
 
@@ -57,9 +73,10 @@ def checked_number(field: str, value: object, low: float, high: float) -> float:
     return float(value)
 
 
-def integer(data: Json, field: str, low: int, high: int, default: int) -> int:
+def integer(data: Json, field: str, low: int, high: int, default: int | None = None) -> int:
+    """Without a default the number is needed."""
     value = data.get(field)
-    if value is None:
+    if value is None and default is not None:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         refuse(field, value, _range("an integer", low, high))

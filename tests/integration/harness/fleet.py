@@ -13,7 +13,8 @@ from typing import Any
 import aiohttp
 import yaml
 
-from isocost.fake.cards import KV_BYTES_PER_TOKEN
+from isocost.fake.hardware import Hardware
+from isocost.fake.models import model_named
 from tests.integration.harness.envoy import Envoy, local_bootstrap
 from tests.integration.harness.ports import free_port
 from tests.integration.harness.process import Process
@@ -21,6 +22,8 @@ from tests.integration.harness.wait import wait_until
 
 START_S = 20.0
 MODEL = "llama-3.1-8b"
+#: What every fake node is, unless a test says otherwise.
+HARDWARE = Hardware("H100", 1, model_named(MODEL))
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,9 @@ class Fleet:
                     "rack": node.rack,
                     "host": node.host,
                     "gpu_kind": "H100",
-                    "models": [{"name": MODEL, "kv_bytes_per_token": KV_BYTES_PER_TOKEN}],
+                    "models": [
+                        {"name": MODEL, "kv_bytes_per_token": HARDWARE.model.kv_bytes_per_token}
+                    ],
                     "metrics_url": f"{node.url}/metrics",
                     "telemetry_url": f"{node.url}/fake/telemetry",
                 }
@@ -202,7 +207,22 @@ def requests_per_node(entries: Iterable[dict[str, Any]]) -> Counter[str]:
     return Counter(entry["node"] for entry in entries)
 
 
-async def order(session: aiohttp.ClientSession, node: FakeNode, page: str, **what: object) -> None:
-    """Give a fake node an order: ``order(session, node, "telemetry", free_vram_fraction=0.1)``."""
-    async with session.post(f"{node.url}/fake/{page}", data=json.dumps(what)) as response:
+async def order(session: aiohttp.ClientSession, node: FakeNode, **signals: object) -> None:
+    """Fix signals of a fake node: ``order(session, node, free_vram_fraction=0.1)``."""
+    async with session.post(f"{node.url}/fake/telemetry", data=json.dumps(signals)) as response:
+        assert response.status == 200, await response.text()
+
+
+async def break_node(
+    session: aiohttp.ClientSession, node: FakeNode, fault: str, **more: object
+) -> None:
+    """Order a fault: ``break_node(session, node, "status", status=500)``."""
+    data = json.dumps({"fault": fault, **more})
+    async with session.post(f"{node.url}/fake/faults", data=data) as response:
+        assert response.status == 200, await response.text()
+
+
+async def heal_node(session: aiohttp.ClientSession, node: FakeNode) -> None:
+    """End every fault of a fake node."""
+    async with session.delete(f"{node.url}/fake/faults") as response:
         assert response.status == 200, await response.text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,8 +12,10 @@ from typing import Any
 
 import aiohttp
 
-from isocost.fake.cards import Hardware
-from isocost.fake.server import FakeNodeSettings, start
+from isocost.fake.hardware import Hardware
+from isocost.fake.models import model_named
+from isocost.fake.server import start
+from isocost.fake.settings import FakeNodeSettings
 
 MODEL = "llama-3.1-8b"
 DEADLINE_S = 10.0
@@ -47,33 +50,50 @@ class NodeClient:
         return [event.removeprefix("data: ") for event in events]
 
     async def metric(self, name: str) -> float | None:
+        """The sum over its labels; None if the page does not have it."""
         _, page = await self.get("/metrics")
-        values = [line.split()[-1] for line in page.splitlines() if line.startswith(name + "{")]
-        return float(values[0]) if values else None
+        samples = [line.rsplit(maxsplit=1) for line in page.splitlines()]
+        values = [float(value) for label, value in samples if label.split("{")[0] == name]
+        return sum(values) if values else None
+
+    async def order(self, fault: str, **more: object) -> None:
+        """Order one fault."""
+        status, answer = await self.post("/fake/faults", {"fault": fault, **more})
+        assert status == 200, answer
+
+    async def faults(self) -> list[dict[str, Any]]:
+        """The active and the coming faults."""
+        _, page = await self.get("/fake/faults")
+        return list(json.loads(page)["faults"])
+
+    async def clear(self) -> None:
+        async with self.session.delete(self.url + "/fake/faults") as response:
+            assert response.status == 200
 
 
-def settings(port: int = 0, stream_chunks: int | None = 8) -> FakeNodeSettings:
-    return FakeNodeSettings(
+def settings(**more: Any) -> FakeNodeSettings:
+    plain = FakeNodeSettings(
         name="n1",
         host="127.0.0.1",
-        port=port,
-        model=MODEL,
-        hardware=Hardware("H100", 1),
-        stream_chunks=stream_chunks,
+        port=0,
+        hardware=Hardware("H100", 1, model_named(MODEL)),
+        served_model_name=MODEL,
     )
+    return dataclasses.replace(plain, **more)
 
 
 @asynccontextmanager
-async def running(stream_chunks: int | None = 8, port: int = 0) -> AsyncIterator[NodeClient]:
-    runner = await start(settings(port, stream_chunks))
+async def running(**more: Any) -> AsyncIterator[NodeClient]:
+    """A node with these settings changed."""
+    server = await start(settings(**more))
     try:
         async with aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=DEADLINE_S),
         ) as session:
-            yield NodeClient(session, runner.addresses[0][1])
+            yield NodeClient(session, server.port)
     finally:
-        await runner.cleanup()
+        await server.stop()
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

@@ -50,6 +50,31 @@ def test_it_says_when_it_listens_and_stops_at_a_signal(number: signal.Signals) -
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.6
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_many_nodes_of_one_process_have_names_and_ports_of_their_own_and_stop_together(
+    number: signal.Signals,
+) -> None:
+    with started("--name=n", "--listen=127.0.0.1:0", "--count=8", "--model=qwen2.5-7b") as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(8)]
+        ports = {int(line.split("127.0.0.1:")[1].split()[0]) for line in lines}
+        for port in ports:
+            socket.create_connection(("127.0.0.1", port)).close()
+        process.send_signal(number)
+        assert outcome(process) == (0, "")
+    assert [line.split()[2] for line in lines] == [f"n-{index}" for index in range(1, 9)]
+    assert len(ports) == 8
+
+
+def test_many_nodes_take_consecutive_ports_and_all_or_none_of_them_run() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with started(f"--listen=127.0.0.1:{port - 1}", "--count=2") as process:
+            code, errors = outcome(process)
+    assert code == 3
+    assert "is in use" in errors
+
+
 def test_a_taken_port_ends_it_with_code_3_and_the_flag() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -66,6 +91,9 @@ def test_a_taken_port_ends_it_with_code_3_and_the_flag() -> None:
         ("--gpu-kind=H200", "H100"),
         ("--gpu-count=0", "an integer between 1 and 64"),
         ("--stream-chunks=1", "an integer between 2 and 1000000"),
+        ("--count=0", "an integer between 1 and 1000"),
+        ("--model=gpt-9", "llama-3.1-8b"),
+        ("--metrics=tgi", "sglang"),
     ],
 )
 def test_a_bad_flag_ends_it_with_code_2_and_what_is_allowed(argument: str, allowed: str) -> None:
@@ -73,3 +101,10 @@ def test_a_bad_flag_ends_it_with_code_2_and_what_is_allowed(argument: str, allow
         code, errors = outcome(process)
     assert code == 2
     assert argument.split("=", maxsplit=1)[0] in errors and allowed in errors
+
+
+def test_more_nodes_than_ports_are_refused() -> None:
+    with started("--listen=127.0.0.1:65530", "--count=7") as process:
+        code, errors = outcome(process)
+    assert code == 2
+    assert "--count" in errors and "at most 6" in errors

@@ -11,13 +11,14 @@ import aiohttp
 import pytest
 
 from isocost.errors import StartError
-from isocost.fake.cards import MAX_LENGTH_TOKENS
+from isocost.fake.models import model_named
 from isocost.fake.server import start
 from isocost.telemetry.engines.vllm import read_page
 from tests.unit.fake.node_client import MODEL, NodeClient, running, settings, until
 
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
+MAX_LENGTH_TOKENS = model_named(MODEL).max_length_tokens
 FAMILIES = Path(__file__).parents[2] / "data" / "metrics-vllm" / "vllm-0.26.0-families.txt"
 
 
@@ -40,6 +41,7 @@ async def test_an_answer_in_one_piece_has_the_asked_length_and_usage(node: NodeC
         "prompt_tokens": 104,
         "completion_tokens": 12,
         "total_tokens": 116,
+        "prompt_tokens_details": {"cached_tokens": 0},
     }
     choice = answer["choices"][0]
     assert choice["finish_reason"] == "length"
@@ -55,7 +57,48 @@ async def test_a_text_completion_counts_text_and_token_numbers(node: NodeClient)
         "prompt_tokens": 9,
         "completion_tokens": 16,
         "total_tokens": 25,
+        "prompt_tokens_details": {"cached_tokens": 0},
     }
+
+
+async def test_a_conversation_that_goes_on_finds_its_prefix_cached(node: NodeClient) -> None:
+    first = {"role": "user", "content": "x" * 1000}
+    more = [{"role": "assistant", "content": "y" * 200}, {"role": "user", "content": "z" * 200}]
+    _, before = await node.post(CHAT, {"messages": [first], "max_tokens": 1})
+    events = await node.events(
+        CHAT,
+        {
+            "messages": [first, *more],
+            "max_tokens": 1,
+            "stream_options": {"include_usage": True},
+        },
+    )
+    assert before["usage"]["prompt_tokens_details"] == {"cached_tokens": 0}
+    usage = json.loads(events[-2])["usage"]
+    # 254 tokens of the first message, in full blocks of 16.
+    assert usage["prompt_tokens_details"] == {"cached_tokens": 240}
+
+
+async def test_the_blocks_of_a_trace_can_stand_for_the_prompt(node: NodeClient) -> None:
+    def body(hashes: list[int]) -> dict[str, object]:
+        given = {"tokens": 1600, "block_tokens": 512, "block_hashes": hashes}
+        return {"fake_prompt": given, "max_tokens": 1}
+
+    cached = []
+    for hashes in ([1, 2, 3, 4], [1, 2, 5, 6]):
+        _, answer = await node.post(CHAT, body(hashes))
+        assert answer["usage"]["prompt_tokens"] == 1600
+        cached.append(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+    assert cached == [0, 1024]
+
+
+async def test_the_model_is_served_under_the_name_it_was_given() -> None:
+    async with running(served_model_name="chat") as node:
+        status, answer = await node.post(CHAT, {**chat(max_tokens=1), "model": "chat"})
+        assert status == 200 and answer["model"] == "chat"
+        assert (await node.post(CHAT, chat()))[0] == 404
+        (entry,) = json.loads((await node.get("/v1/models"))[1])["data"]
+    assert entry["id"] == "chat" and entry["root"] == MODEL
 
 
 async def test_a_stream_comes_in_few_pieces_and_ends_with_usage_and_done(
@@ -114,9 +157,8 @@ async def test_the_head_of_a_stream_comes_before_its_first_token(node: NodeClien
         (CHAT, chat(model="gpt-9"), 404, "model"),
         (TEXT, {"prompt": ["a", "b"]}, 400, "prompt"),
         (TEXT, {}, 400, "prompt"),
-        ("/fake/behaviour", {"freeze": True}, 400, "freeze"),
-        ("/fake/behaviour", {"hang": 1}, 400, "hang"),
-        ("/fake/behaviour", {"status": 200}, 400, "status"),
+        ("/fake/faults", {"fault": "explode"}, 400, "fault"),
+        ("/fake/faults", b"{", 400, "(body)"),
         ("/fake/telemetry", {"gpu": 1}, 400, "gpu"),
     ],
 )
@@ -166,25 +208,6 @@ async def _is(node: NodeClient, name: str, value: float) -> bool:
     return await node.metric(name) == value
 
 
-async def test_an_ordered_status_holds_for_the_next_requests_only(node: NodeClient) -> None:
-    assert (await node.post("/fake/behaviour", {"status": 503, "requests": 2}))[0] == 200
-    statuses = [(await node.post(CHAT, chat(max_tokens=1)))[0] for _ in range(3)]
-    assert statuses == [503, 503, 200]
-
-
-async def test_an_ordered_delay_holds_until_the_next_order(node: NodeClient) -> None:
-    async def took_s() -> float:
-        start_s = asyncio.get_running_loop().time()
-        assert (await node.post(CHAT, chat(max_tokens=1)))[0] == 200
-        return asyncio.get_running_loop().time() - start_s
-
-    await node.post("/fake/behaviour", {"first_token_delay_s": 0.5})
-    assert await took_s() >= 0.5
-    assert await took_s() >= 0.5
-    await node.post("/fake/behaviour", {})
-    assert await took_s() < 0.5
-
-
 async def test_metrics_have_current_names_and_the_agent_reads_them(node: NodeClient) -> None:
     await node.post(CHAT, chat(max_tokens=4))
     _, page = await node.get("/metrics")
@@ -221,19 +244,4 @@ async def test_a_taken_port_is_an_error_that_names_the_port_and_the_flag(
     node: NodeClient,
 ) -> None:
     with pytest.raises(StartError, match=rf"127.0.0.1:{node.port} is in use.*--listen"):
-        await start(settings(node.port))
-
-
-async def test_a_hung_engine_takes_requests_gives_no_token_and_looks_healthy(
-    node: NodeClient,
-) -> None:
-    await node.post(CHAT, chat(max_tokens=1))
-    await node.post("/fake/behaviour", {"hang": True})
-    held = asyncio.create_task(node.post(CHAT, chat(max_tokens=4)))
-    done, _ = await asyncio.wait([held], timeout=0.3)
-    assert not done
-    assert await node.get("/health") == (200, "")
-    assert await node.metric("vllm:generation_tokens_total") == 1
-    await node.post("/fake/behaviour", {})
-    status, answer = await held
-    assert status == 200 and answer["usage"]["completion_tokens"] == 4
+        await start(settings(port=node.port))

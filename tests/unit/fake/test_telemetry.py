@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
-from isocost.fake.cards import KV_BYTES_PER_TOKEN, Hardware
-from isocost.fake.engine import Engine, coarse_marks
+from isocost.fake.engine import Engine
+from isocost.fake.hardware import Hardware
+from isocost.fake.models import model_named
 from isocost.fake.strict import BadRequestError
-from isocost.fake.telemetry import FakeTelemetry, Window
+from isocost.fake.telemetry import BUSY_UTILISATION, FakeTelemetry
+from isocost.fake.window import Window
+from tests.unit.fake.engines import submit
+
+MODEL = model_named("llama-3.1-8b")
 
 
 class Bench:
     """A node's engine and telemetry on a clock that the test turns."""
 
-    def __init__(self, gpu_count: int = 1) -> None:
+    def __init__(self, gpu_count: int = 1, kind: str = "H100") -> None:
         self.now_s = 0.0
-        self.hardware = Hardware("H100", gpu_count)
-        self.engine = Engine(self.hardware.speed, self.hardware.kv_pool_tokens, 128)
-        self.telemetry = FakeTelemetry(self.hardware, self.engine, "n1", 0, lambda: self.now_s)
+        self.skew_s = 0.0
+        self.hardware = Hardware(kind, gpu_count, MODEL)
+        self.engine = Engine(self.hardware.speed, self.hardware.kv_blocks, 128)
+        self.telemetry = FakeTelemetry(
+            self.hardware, self.engine, "n1", 0, lambda: self.now_s, self._wall
+        )
+
+    def _wall(self) -> float:
+        return time.time() + self.skew_s
 
     def at(self, now_s: float) -> dict[str, object]:
         self.now_s = now_s
@@ -40,7 +52,7 @@ class Bench:
         assert isinstance(gpus, list)
         usage = self.telemetry.engine_reading("kv_usage")
         assert usage is not None
-        pool = self.engine.kv_pool_tokens * KV_BYTES_PER_TOKEN
+        pool = self.hardware.kv_pool_tokens * MODEL.kv_bytes_per_token
         free = sum(gpu["vram_free_bytes"] for gpu in gpus) + pool * (1 - usage)
         return float(free / sum(gpu["vram_total_bytes"] for gpu in gpus))
 
@@ -48,23 +60,69 @@ class Bench:
 def test_free_memory_is_flat_and_the_pool_moves_with_the_load() -> None:
     bench = Bench()
     idle = bench.gpu()["vram_free_bytes"], bench.telemetry.engine_reading("kv_usage")
-    bench.engine.submit(0.0, 100_000, coarse_marks(1000, 8))
-    bench.at(5.0)
+    submit(bench.engine, 0.0, 100_000, 1000)
+    bench.at(10.0)
     busy = bench.gpu()["vram_free_bytes"], bench.telemetry.engine_reading("kv_usage")
     assert idle[0] == busy[0]
     assert idle[1] == 0.0 and busy[1] is not None and busy[1] > 0.2
 
 
-def test_a_busy_engine_shows_as_utilisation_and_an_idle_one_does_not() -> None:
+def test_a_busy_engine_shows_as_utilisation_and_power_and_an_idle_one_does_not() -> None:
     bench = Bench()
-    bench.engine.submit(0.0, 100, coarse_marks(500, 8))
+    idle = bench.gpu()
+    assert (idle["gpu_utilisation"], idle["pcie_bytes_per_s"], idle["power_w"]) == (0.0, 0, 120.0)
+    submit(bench.engine, 0.0, 100, 500)
     for tick in range(11):
         bench.at(tick * 0.2)
     busy = bench.gpu()
-    assert busy["gpu_utilisation"] == pytest.approx(1.0) and busy["pcie_bytes_per_s"] == 0.5e9
+    assert busy["gpu_utilisation"] == pytest.approx(BUSY_UTILISATION)
+    assert busy["pcie_bytes_per_s"] == 0.5e9
+    assert busy["power_w"] == pytest.approx(207, abs=1)
     for tick in range(11, 40):
         bench.at(tick * 0.2)
-    assert bench.gpu()["gpu_utilisation"] == 0.0
+    assert bench.gpu() == idle
+
+
+def test_power_is_the_cards_and_stays_within_its_limit() -> None:
+    bench = Bench(kind="A100")
+    card = bench.hardware.card
+    assert bench.gpu()["power_w"] == card.loaded_w
+    submit(bench.engine, 0.0, 50_000, 500)
+    bench.at(1.0)
+    assert bench.gpu()["power_w"] == pytest.approx(card.serving_w, abs=5)
+    assert card.serving_w <= card.limit_w
+
+
+@pytest.mark.parametrize(("gpu_count", "share"), [(1, 0.0), (2, 1.0), (4, 1.5)])
+def test_nvlink_carries_two_all_reduces_a_layer_for_every_computed_token(
+    gpu_count: int, share: float
+) -> None:
+    bench = Bench(gpu_count)
+    submit(bench.engine, 0.0, 8000, 1)
+    bench.at(1.0)
+    # Around a ring every card sends 2 (n - 1) / n of the 4,096 hidden values of 2 bytes.
+    expected = 8000 * 2 * 32 * 4096 * 2 * share
+    assert bench.gpu()["nvlink_bytes_per_s"] == pytest.approx(expected)
+    bench.at(2.0)
+    bench.at(3.0)
+    assert bench.gpu()["nvlink_bytes_per_s"] == 0
+
+
+def test_the_age_of_the_cache_is_that_of_the_running_sequences() -> None:
+    bench = Bench()
+    assert bench.at(0.0)["kv_cache_age_ms"] is None
+    submit(bench.engine, 0.0, 100, 500)
+    assert bench.at(2.0)["kv_cache_age_ms"] == pytest.approx(2000, abs=50)
+    assert bench.at(60.0)["kv_cache_age_ms"] is None
+
+
+def test_a_wrong_clock_shows_in_the_time_and_in_the_age_of_the_cache() -> None:
+    bench = Bench()
+    submit(bench.engine, 0.0, 100, 500)
+    bench.skew_s = 30.0
+    page = bench.at(2.0)
+    assert page["kv_cache_age_ms"] == pytest.approx(32_000, abs=1000)
+    assert page["wall_unix_ms"] == pytest.approx((time.time() + 30) * 1e3, abs=5000)
 
 
 def test_network_is_the_mean_of_five_seconds() -> None:
@@ -108,6 +166,9 @@ def test_a_signal_can_be_put_in_a_state_without_a_number() -> None:
     assert bench.gpu()["pcie_bytes_per_s"] == "unsupported"
     assert bench.telemetry.engine_reading("waiting") is None
     assert bench.telemetry.engine_reading("running") == 0.0
+    bench.telemetry.order({"power_w": "absent", "nvlink_bytes_per_s": 5, "kv_cache_age_ms": 7})
+    assert (bench.gpu()["power_w"], bench.gpu()["nvlink_bytes_per_s"]) == ("absent", 5.0)
+    assert bench.at(0.0)["kv_cache_age_ms"] == 7.0
 
 
 @pytest.mark.parametrize(
@@ -126,20 +187,21 @@ def test_a_bad_order_names_the_field_and_changes_nothing(
     order: dict[str, object], field: str, allowed: str
 ) -> None:
     bench = Bench()
-    before = bench.telemetry.page()
+    before = bench.gpu()
     with pytest.raises(BadRequestError, match=allowed) as error:
         bench.telemetry.order({"pcie_bytes_per_s": 7, **order})
     assert error.value.field == field
-    assert bench.telemetry.page() == before
+    assert bench.gpu() == before
+    assert bench.at(0.0)["orders"] == {}
 
 
 def test_gpu_ids_differ_between_nodes_and_stay_with_the_seed() -> None:
-    hardware = Hardware("H100", 2)
-    engine = Engine(hardware.speed, hardware.kv_pool_tokens, 128)
+    hardware = Hardware("H100", 2, MODEL)
+    engine = Engine(hardware.speed, hardware.kv_blocks, 128)
 
     def ids(name: str, seed: int) -> list[str]:
-        page = json.loads(FakeTelemetry(hardware, engine, name, seed, lambda: 0.0).page())
-        return [gpu["uuid"] for gpu in page["gpus"]]
+        telemetry = FakeTelemetry(hardware, engine, name, seed, lambda: 0.0, time.time)
+        return [gpu["uuid"] for gpu in json.loads(telemetry.page())["gpus"]]
 
     assert ids("a", 1) == ids("a", 1)
     assert len({*ids("a", 1), *ids("b", 1), *ids("a", 2)}) == 6
