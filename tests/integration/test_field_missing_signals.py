@@ -15,12 +15,12 @@ async def test_a_signal_that_no_node_tells_shows_in_the_status_and_as_a_gauge(
     await wait_until(lambda: missing(fleet, []), "every signal")
     assert await gauge(fleet) == 0.0
     for node in fleet.nodes:
-        await order(fleet.session, node, "telemetry", **{SIGNAL: "absent"})
+        await order(fleet.session, node, **{SIGNAL: "absent"})
     await wait_until(lambda: missing(fleet, [SIGNAL]), "the missing signal")
     assert await gauge(fleet) == 1.0
     # Requests are served all the same.
     await fleet.complete(20)
-    await order(fleet.session, fleet.nodes[0], "telemetry", **{SIGNAL: None})
+    await order(fleet.session, fleet.nodes[0], **{SIGNAL: None})
     await wait_until(lambda: missing(fleet, []), "one node that tells is enough")
     assert await gauge(fleet) == 0.0
 
