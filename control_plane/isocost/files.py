@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "data"
 
 #: The filter; built by `make filter`, part of every wheel.
-WASM = _DATA / "isocost.wasm"
+WASM = DATA / "isocost.wasm"
 #: Envoy's bootstrap: in a checkout a link to envoy/bootstrap.yaml.
-BOOTSTRAP = _DATA / "bootstrap.yaml"
+BOOTSTRAP = DATA / "bootstrap.yaml"

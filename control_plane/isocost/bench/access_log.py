@@ -3,6 +3,7 @@ decided from which table. The keys are those of the bootstrap's json_format."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,11 @@ class AccessLog:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
+
+    def skip_old(self) -> None:
+        """Pass over what is in the file now: other runs and other clients."""
+        with contextlib.suppress(FileNotFoundError):
+            self._offset = self._path.stat().st_size
 
     def read_new(self) -> list[LoggedRequest]:
         """The requests logged since the last call; an unfinished last line waits for the next."""

@@ -2,70 +2,111 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from isocost.bench.access_log import PICKED, LoggedRequest
-from isocost.bench.replay import RequestResult
+from isocost.bench.control_plane import FleetSample
+from isocost.bench.goodput import Slo, goodput
+from isocost.bench.phases import OrderedFault, count_failures, latencies, phases
 from isocost.bench.report import (
     Filter,
-    NodeReport,
-    Percentiles,
+    KindReport,
+    Lateness,
+    ProcessCpu,
     Push,
     Report,
     Requests,
+    TargetInfo,
     Tokens,
+    TraceInfo,
 )
-from isocost.bench.statistics import Summary, quantile, summarise
+from isocost.bench.result import RequestResult
+from isocost.bench.series import node_series, series, steps
+from isocost.bench.shares import WeighedNode, attributed, imbalance, known_nodes, node_reports
+from isocost.bench.statistics import Percentiles, distribution, percentile
 
 _TOO_MANY_REQUESTS = 429
-
-
-@dataclass(frozen=True, slots=True)
-class WeighedNode:
-    """A node of the fleet with its mean weight over the run; None = not known."""
-
-    name: str
-    rack: str
-    mean_weight: float | None
+#: Enough for a plot of a CDF; more only lengthens the file.
+_CDF_POINTS = 200
+#: The processes that are named beside the machine's load: the busiest.
+_PROCESSES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one run left behind; None = not measured."""
+    """What one run of one target left behind; None or empty = not measured.
 
-    policy: str
+    All times are seconds since the run's start. ``nodes`` may be left out where ``samples`` of the
+    control plane show them.
+    """
+
     seed: int
     results: tuple[RequestResult, ...]
-    log: tuple[LoggedRequest, ...]
-    nodes: tuple[WeighedNode, ...]
-    push_interval_ms: Percentiles
-    wasm_bytes: int | None
-    envoy_cpu_s: float | None
-    machine_busy: float | None
     versions: Mapping[str, str | None]
+    policy: str | None = None
+    target: TargetInfo | None = None
+    trace: TraceInfo | None = None
+    slo: Slo = field(default_factory=Slo)
+    log: tuple[LoggedRequest, ...] = ()
+    nodes: tuple[WeighedNode, ...] = ()
+    samples: tuple[FleetSample, ...] = ()
+    faults: tuple[OrderedFault, ...] = ()
+    push_interval_ms: Percentiles = field(default_factory=Percentiles)
+    wasm_bytes: int | None = None
+    envoy_cpu_s: float | None = None
+    machine_busy: float | None = None
+    processes: tuple[ProcessCpu, ...] = ()
 
 
 def assemble(run: Measurement) -> Report:
-    """The report of a run through Envoy."""
-    ttft_ms, tpot_ms, e2e_ms = latencies(run.results)
-    nodes = node_reports(run.nodes, run.results, run.log)
+    """The report of a run."""
+    results = attributed(run.results, run.log)
+    nodes = known_nodes(run.nodes, run.samples, run.log, results)
+    names = [node.name for node in nodes]
+    duration_s = run_duration_s(results, run.trace)
+    grid = steps(results, duration_s)
+    ttft_ms, tpot_ms, e2e_ms = latencies(results)
+    reports = node_reports(nodes, results, node_series(names, results, run.samples, grid))
+    ratio, basis = imbalance(nodes, {node.name: node.share for node in reports})
     return Report(
         policy=run.policy,
-        requests=count_requests(run.results, run.log),
+        target=run.target,
+        trace=run.trace,
+        requests=count_requests(results, run.log),
+        failures=count_failures(results),
         ttft_ms=ttft_ms,
         tpot_ms=tpot_ms,
         e2e_ms=e2e_ms,
-        tokens=count_tokens(run.results),
-        nodes=nodes,
-        imbalance=imbalance(nodes),
+        ttft_cdf=distribution(
+            (result.ttft_ms for result in results if result.ok and result.ttft_ms is not None),
+            _CDF_POINTS,
+        ),
+        lateness_ms=lateness_ms(results),
+        tokens=count_tokens(results, duration_s),
+        slo=run.slo,
+        goodput=goodput(results, run.slo, duration_s),
+        nodes=reports,
+        imbalance=ratio,
+        imbalance_basis=basis,
+        kinds=kind_reports(results),
+        faults=run.faults,
+        phases=phases(results, run.faults, names, duration_s),
+        series=series(results, grid),
         push=Push(run.push_interval_ms, age_at_pick_ms(run.log)),
         filter=Filter(run.wasm_bytes, _cpu_us_per_request(run)),
         seed=run.seed,
         versions=run.versions,
         machine_busy=run.machine_busy,
+        processes=busiest(run.processes),
     )
+
+
+def run_duration_s(results: Iterable[RequestResult], trace: TraceInfo | None) -> float:
+    """From the start to the last answer's end, and never less than the trace lasts."""
+    last_end_s = max((result.end_s for result in results), default=0.0)
+    return last_end_s if trace is None else max(last_end_s, trace.duration_s)
 
 
 def count_requests(results: Sequence[RequestResult], log: Sequence[LoggedRequest]) -> Requests:
@@ -81,92 +122,58 @@ def count_requests(results: Sequence[RequestResult], log: Sequence[LoggedRequest
     )
 
 
-def latencies(
-    results: Iterable[RequestResult],
-) -> tuple[Summary | None, Summary | None, Summary | None]:
-    """TTFT, TPOT and end-to-end time of the complete answers, in ms."""
-    complete = [result for result in results if result.ok]
-    return (
-        summarise(_known(result.ttft_ms for result in complete)),
-        summarise(_known(result.tpot_ms for result in complete)),
-        summarise(result.e2e_ms for result in complete),
+def lateness_ms(results: Iterable[RequestResult]) -> Lateness:
+    """How late the generator was."""
+    late_ms = [(result.sent_s - result.scheduled_s) * 1e3 for result in results]
+    return Lateness(
+        p50=percentile(late_ms, 0.50),
+        p99=percentile(late_ms, 0.99),
+        max=max(late_ms, default=None),
     )
 
 
-def count_tokens(results: Sequence[RequestResult]) -> Tokens:
-    """Tokens of the complete answers; the rate is over the whole run."""
+def count_tokens(results: Iterable[RequestResult], duration_s: float) -> Tokens:
+    """Tokens of the complete answers."""
     complete = [result for result in results if result.ok]
     output = sum(result.output_tokens or 0 for result in complete)
-    elapsed_s = max((result.end_s for result in results), default=0.0)
     return Tokens(
         input=sum(result.input_tokens for result in complete),
         output=output,
-        output_per_s=output / elapsed_s if elapsed_s > 0 else 0.0,
+        output_per_s=output / duration_s if duration_s > 0 else 0.0,
     )
 
 
-def node_reports(
-    nodes: Sequence[WeighedNode],
-    results: Iterable[RequestResult],
-    log: Sequence[LoggedRequest],
-) -> tuple[NodeReport, ...]:
-    """Each node's part of the logged requests, of the weights, and its own TTFT."""
-    node_of = {entry.request_id: entry.node for entry in log if entry.request_id is not None}
-    ttft_ms: defaultdict[str | None, list[float]] = defaultdict(list)
+def kind_reports(results: Iterable[RequestResult]) -> dict[str, KindReport]:
+    """A report for each class of requests that the trace names, by name."""
+    groups: defaultdict[str, list[RequestResult]] = defaultdict(list)
     for result in results:
-        if result.ok and result.ttft_ms is not None and result.request_id is not None:
-            ttft_ms[node_of.get(result.request_id)].append(result.ttft_ms)
-    requests = Counter(entry.node for entry in log if entry.node is not None)
-    weight_of = weight_shares(nodes)
-    return tuple(
-        NodeReport(
-            name=node.name,
-            rack=node.rack,
-            requests=requests[node.name],
-            share=requests[node.name] / requests.total() if requests else None,
-            weight_share=weight_of[node.name],
-            ttft_p99_ms=percentile(ttft_ms[node.name], 0.99),
-        )
-        for node in nodes
-    )
-
-
-def weight_shares(nodes: Sequence[WeighedNode]) -> Mapping[str, float | None]:
-    """Each node's part of the sum of the weights; unknown where its weight or the sum is."""
-    total = sum(_known(node.mean_weight for node in nodes))
-    return {
-        node.name: node.mean_weight / total if node.mean_weight is not None and total > 0 else None
-        for node in nodes
-    }
-
-
-def imbalance(nodes: Iterable[NodeReport]) -> float | None:
-    """The largest share / weight share; 1 is perfect. Unknown without both for some node.
-
-    A node without weight is left out: that it gets nothing is the picks' promise, not balance.
-    """
-    return max(
-        (node.share / node.weight_share for node in nodes if node.share and node.weight_share),
-        default=None,
-    )
+        if result.kind is not None:
+            groups[result.kind].append(result)
+    reports = {}
+    for kind, group in sorted(groups.items()):
+        ttft_ms, tpot_ms, e2e_ms = latencies(group)
+        ok = sum(result.ok for result in group)
+        reports[kind] = KindReport(len(group), ok, ttft_ms, tpot_ms, e2e_ms)
+    return reports
 
 
 def age_at_pick_ms(log: Iterable[LoggedRequest]) -> Percentiles:
     """How old the table was when the filter picked from it."""
-    ages_ms = list(_known(entry.table_age_ms for entry in log if entry.reason == PICKED))
+    ages_ms = [
+        entry.table_age_ms
+        for entry in log
+        if entry.reason == PICKED and entry.table_age_ms is not None
+    ]
     return Percentiles(p50=percentile(ages_ms, 0.50), p99=percentile(ages_ms, 0.99))
 
 
-def percentile(values: Iterable[float], fraction: float) -> float | None:
-    ordered = sorted(values)
-    return quantile(ordered, fraction) if ordered else None
+def busiest(processes: Iterable[ProcessCpu]) -> tuple[ProcessCpu, ...]:
+    """The processes that took most of the machine, the busiest first."""
+    ordered = sorted(processes, key=lambda process: (-process.cpu_fraction, process.pid))
+    return tuple(ordered[:_PROCESSES])
 
 
 def _cpu_us_per_request(run: Measurement) -> float | None:
     if run.envoy_cpu_s is None or not run.results:
         return None
     return run.envoy_cpu_s * 1e6 / len(run.results)
-
-
-def _known(values: Iterable[float | None]) -> Iterable[float]:
-    return (value for value in values if value is not None)

@@ -9,147 +9,159 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import aiohttp
 
+from isocost import __version__
 from isocost.bench.prompt import PromptSource
+from isocost.bench.result import FailureKind, RequestResult
 from isocost.bench.sse import AnswerReader
 from isocost.bench.trace import TraceRequest
 
-_CHAT_PATH = "/v1/chat/completions"
+#: Servers close a connection that idles (uvicorn after 5 s), and a request that is on its way
+#: then is lost: one that has idled longer than this is not used again.
+_IDLE_S = 4.0
+#: A generator that is behind sends this many requests before it reads answers again: those must
+#: not wait for the whole arrears.
+_BURST = 16
+#: By the status's hundreds.
+_STATUS_KINDS: Mapping[int, FailureKind] = {
+    2: "status_2xx",
+    3: "status_3xx",
+    4: "status_4xx",
+    5: "status_5xx",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaySettings:
     """Where and how a trace is replayed."""
 
-    base_url: str
+    #: Of the chat completions.
+    url: str
     model: str
     seed: int = 1
     #: Sockets at most; a request that finds none free waits, and its latency says so.
-    max_connections: int = 1024
+    max_connections: int = 4096
     request_timeout_s: float = 120.0
     connect_timeout_s: float = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class RequestResult:
-    """One request's life, in seconds since the replay's start; None = it never came to that.
-
-    ``failure`` is None for a complete answer, else one of connect, status_3xx, status_4xx,
-    status_5xx, reset, timeout, truncated (no [DONE]), bad_event (an event that is not JSON or
-    carries an error).
-    """
-
-    scheduled_s: float
-    sent_s: float
-    end_s: float
-    input_tokens: int
-    failure: str | None
-    status: int | None = None
-    first_byte_s: float | None = None
-    first_token_s: float | None = None
-    last_token_s: float | None = None
-    chunks: int = 0
-    output_tokens: int | None = None
-    #: The gateway's name for the request, which its access log repeats.
-    request_id: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.failure is None
-
-    @property
-    def ttft_ms(self) -> float | None:
-        """Scheduled time to first token."""
-        return None if self.first_token_s is None else (self.first_token_s - self.scheduled_s) * 1e3
-
-    @property
-    def tpot_ms(self) -> float | None:
-        """Time per output token after the first; unknown without usage or with one token."""
-        if self.first_token_s is None or self.last_token_s is None:
-            return None
-        if self.output_tokens is None or self.output_tokens < 2 or self.chunks < 2:
-            return None
-        return (self.last_token_s - self.first_token_s) * 1e3 / (self.output_tokens - 1)
-
-    @property
-    def e2e_ms(self) -> float:
-        """Scheduled time to the end of the answer."""
-        return (self.end_s - self.scheduled_s) * 1e3
+    #: Sent with every request.
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: Members of every request's JSON beside those that the trace gives.
+    body: Mapping[str, object] = field(default_factory=dict)
 
 
 class Replay:
-    """One replay; the counters may be read while it runs."""
+    """One replay; the counters may be read while it runs.
 
-    def __init__(self, requests: Sequence[TraceRequest], settings: ReplaySettings) -> None:
+    ``start_s`` is the trace's time at which it begins: a later part of a trace keeps its times.
+    """
+
+    def __init__(
+        self, requests: Sequence[TraceRequest], settings: ReplaySettings, start_s: float = 0.0
+    ) -> None:
         self._requests = requests
         self._settings = settings
         self._prompts = PromptSource(settings.seed)
+        self._start_s = start_s
+        self._epoch_s = time.perf_counter() - start_s
+        self._fields = _fields(settings)
         self._results: list[RequestResult] = []
-        self._start = 0.0
+        self._sending: asyncio.Task[None] | None = None
+        self._stopped = False
         self.total = len(requests)
         self.sent = 0
         self.failed = 0
-        self.started_at_unix_ms: float | None = None
+        #: Complete answers by the node that gave them.
+        self.answered: Counter[str] = Counter()
 
     @property
     def done(self) -> int:
         return len(self._results)
 
+    @property
+    def now_s(self) -> float:
+        """The trace's time."""
+        return time.perf_counter() - self._epoch_s
+
+    def stop(self) -> None:
+        """End the run now: what has not been answered is left out of its results."""
+        self._stopped = True
+        if self._sending is not None:
+            self._sending.cancel()
+
     async def run(self) -> tuple[RequestResult, ...]:
         """Send every request at its time, wait for all answers; results in order of their end."""
+        if self._stopped:
+            return ()
+        self._sending = asyncio.create_task(self._send_all())
+        try:
+            await self._sending
+        except asyncio.CancelledError:
+            # stop() cancels the sending only: then the results so far are the answer.
+            if not self._stopped:
+                raise
+        finally:
+            self._sending.cancel()
+            await asyncio.wait({self._sending})
+        return tuple(self._results)
+
+    async def _send_all(self) -> None:
         settings = self._settings
         connector = aiohttp.TCPConnector(
-            limit=settings.max_connections, limit_per_host=settings.max_connections
+            limit=settings.max_connections, limit_per_host=0, keepalive_timeout=_IDLE_S
         )
         timeout = aiohttp.ClientTimeout(
             total=settings.request_timeout_s, sock_connect=settings.connect_timeout_s
         )
+        headers = {
+            "content-type": "application/json",
+            "accept": "text/event-stream",
+            "user-agent": f"isocost-bench/{__version__}",
+            **settings.headers,
+        }
         async with (
             aiohttp.ClientSession(
-                settings.base_url, connector=connector, timeout=timeout, auto_decompress=False
+                connector=connector,
+                timeout=timeout,
+                headers=headers,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
             ) as session,
             asyncio.TaskGroup() as tasks,
         ):
-            self.started_at_unix_ms = time.time() * 1e3
-            self._start = time.perf_counter()
-            for request in self._requests:
-                delay_s = request.arrival_s - self._now()
-                if delay_s > 0:
-                    await asyncio.sleep(delay_s)
+            self._epoch_s = time.perf_counter() - self._start_s
+            for number, request in enumerate(self._requests, 1):
+                delay_s = request.arrival_s - self.now_s
+                if delay_s > 0 or number % _BURST == 0:
+                    await asyncio.sleep(max(delay_s, 0.0))
                 tasks.create_task(self._request(session, request))
-        return tuple(self._results)
-
-    def _now(self) -> float:
-        return time.perf_counter() - self._start
 
     async def _request(self, session: aiohttp.ClientSession, request: TraceRequest) -> None:
-        sent_s = self._now()
+        sent_s = self.now_s
         self.sent += 1
         reader = AnswerReader()
         status: int | None = None
         first_byte_s: float | None = None
         request_id: str | None = None
+        failure: FailureKind | None
         try:
             async with session.post(
-                _CHAT_PATH,
-                data=self._body(request),
-                headers={"content-type": "application/json"},
-                allow_redirects=False,
+                self._settings.url, data=self._body(request), allow_redirects=False
             ) as response:
-                first_byte_s = self._now()
+                first_byte_s = self.now_s
                 status = response.status
                 request_id = response.headers.get("x-request-id")
                 if status == 200:
                     async for data in response.content.iter_any():
-                        reader.feed(data, self._now())
+                        reader.feed(data, self.now_s)
                     failure = reader.failure
                 else:
                     await response.read()
-                    failure = f"status_{status // 100}xx"
+                    failure = _STATUS_KINDS.get(status // 100, "status_5xx")
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
             failure = "connect"
         except TimeoutError:
@@ -157,11 +169,13 @@ class Replay:
         except aiohttp.ClientError:
             failure = "reset"
         self.failed += failure is not None
+        if failure is None and reader.node is not None:
+            self.answered[reader.node] += 1
         self._results.append(
             RequestResult(
                 scheduled_s=request.arrival_s,
                 sent_s=sent_s,
-                end_s=self._now(),
+                end_s=self.now_s,
                 input_tokens=request.input_tokens,
                 failure=failure,
                 status=status,
@@ -171,19 +185,26 @@ class Replay:
                 chunks=reader.chunks,
                 output_tokens=reader.output_tokens,
                 request_id=request_id,
+                node=reader.node,
+                kind=request.kind,
+                user=request.user,
             )
         )
 
     def _body(self, request: TraceRequest) -> bytes:
-        head = json.dumps(
-            {
-                "model": self._settings.model,
-                "stream": True,
-                "stream_options": {"include_usage": True},
-                "max_tokens": request.output_tokens,
-            }
+        return b'%s,"max_tokens":%d,"messages":[{"role":"user","content":"%s"}]}' % (
+            self._fields,
+            request.output_tokens,
+            self._prompts.prompt(request.input_tokens, request.blocks, request.block_tokens),
         )
-        return b'%s,"messages":[{"role":"user","content":"%s"}]}' % (
-            head[:-1].encode(),
-            self._prompts.prompt(request.input_tokens),
-        )
+
+
+def _fields(settings: ReplaySettings) -> bytes:
+    """The part of every request's JSON that is the same, without the closing brace."""
+    fields = {
+        "model": settings.model,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **settings.body,
+    }
+    return json.dumps(fields)[:-1].encode()

@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
+from isocost.bench import json_text
+from isocost.bench.goodput import Goodput, Slo
 from isocost.bench.machine import BUSY_LIMIT
-from isocost.bench.statistics import Summary
-from isocost.errors import StartError
+from isocost.bench.outputs import write_text
+from isocost.bench.phases import OrderedFault, Phase
+from isocost.bench.result import FailureKind
+from isocost.bench.series import Series
+from isocost.bench.shares import Basis, NodeReport
+from isocost.bench.statistics import Percentiles, Summary
 
-SCHEMA = "isocost.report/1"
+
+@dataclass(frozen=True, slots=True)
+class TargetInfo:
+    """What was measured."""
+
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class TraceInfo:
+    """What was replayed: as many requests in so many seconds, after both scales were applied.
+
+    ``time_scale`` and ``rate_scale`` 1 = as in the source.
+    """
+
+    name: str
+    requests: int
+    duration_s: float
+    time_scale: float = 1.0
+    rate_scale: float = 1.0
+    rate_per_s: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        rate_per_s = self.requests / self.duration_s if self.duration_s > 0 else None
+        object.__setattr__(self, "rate_per_s", rate_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +58,17 @@ class Requests:
 
 
 @dataclass(frozen=True, slots=True)
+class Lateness:
+    """How long after its scheduled time a request was sent, in ms: the generator's own error."""
+
+    p50: float | None
+    p99: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of the complete answers and of their prompts."""
+    """Tokens of the complete answers and of their prompts; the rate is over the whole run."""
 
     input: int
     output: int
@@ -36,21 +76,14 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeReport:
-    """One node: its part of the requests beside its part of the weights."""
+class KindReport:
+    """The requests of one class of the trace; the latencies are of the complete answers."""
 
-    name: str
-    rack: str
     requests: int
-    share: float | None
-    weight_share: float | None
-    ttft_p99_ms: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Percentiles:
-    p50: float | None = None
-    p99: float | None = None
+    ok: int
+    ttft_ms: Summary
+    tpot_ms: Summary
+    e2e_ms: Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,42 +101,69 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """A run. ``imbalance`` is the largest share / weight share of a node.
+class ProcessCpu:
+    """A process of the machine and its CPU time over the run, as a fraction of one core."""
 
-    Latencies are of complete answers and count from the scheduled time.
+    pid: int
+    name: str
+    cpu_fraction: float
+
+
+def valid(machine_busy: float | None) -> bool | None:
+    """False if the machine was too busy for the figures to mean much; None = not known."""
+    return None if machine_busy is None else machine_busy <= BUSY_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A run of one target. The fields are the keys of the JSON, in its order.
+
+    Latencies are of complete answers and count from the scheduled time. ``failures`` are by kind
+    and hold the rejected ones too. ``ttft_cdf`` is [ms, fraction] of the complete answers.
+    ``imbalance`` is the largest share of a node / the share it is due by ``imbalance_basis``.
     """
 
-    policy: str
+    schema: Literal["isocost.report/1"] = field(default="isocost.report/1", init=False)
+    policy: str | None
+    target: TargetInfo | None
+    trace: TraceInfo | None
     requests: Requests
-    ttft_ms: Summary | None
-    tpot_ms: Summary | None
-    e2e_ms: Summary | None
+    failures: Mapping[FailureKind, int]
+    ttft_ms: Summary
+    tpot_ms: Summary
+    e2e_ms: Summary
+    ttft_cdf: tuple[tuple[float, float], ...]
+    lateness_ms: Lateness
     tokens: Tokens
+    slo: Slo
+    goodput: Goodput
     nodes: tuple[NodeReport, ...]
     imbalance: float | None
+    imbalance_basis: Basis | None
+    kinds: Mapping[str, KindReport]
+    faults: tuple[OrderedFault, ...]
+    phases: tuple[Phase, ...]
+    series: Series
     push: Push
     filter: Filter
     seed: int
     versions: Mapping[str, str | None]
     machine_busy: float | None
+    valid: bool | None = field(init=False)
+    processes: tuple[ProcessCpu, ...]
 
-    @property
-    def valid(self) -> bool | None:
-        """False if the machine was too busy for the figures to mean much; None = not known."""
-        return None if self.machine_busy is None else self.machine_busy <= BUSY_LIMIT
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "valid", valid(self.machine_busy))
+
+    def to_data(self) -> dict[str, Any]:
+        """The report as the JSON's own types."""
+        data: dict[str, Any] = json_text.plain(self)
+        return data
 
     def to_json(self) -> str:
         """The report file's text."""
-        data = {"schema": SCHEMA, **asdict(self), "valid": self.valid}
-        for name in ("ttft_ms", "tpot_ms", "e2e_ms"):
-            # Readers index the percentiles: a distribution of nothing has them too, as null.
-            data[name] = data[name] or dict.fromkeys(field.name for field in fields(Summary))
-        return json.dumps(data, indent=2, allow_nan=False) + "\n"
+        return json_text.text(self.to_data()) + "\n"
 
     def write(self, path: Path) -> None:
         """Write the report file; StartError where that is not possible."""
-        try:
-            path.write_text(self.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise StartError(f"--report {path}: {error}") from error
+        write_text("--report", path, self.to_json())

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import json
+import re
+
+from isocost.bench.result import FailureKind
+
+#: Keys of a delta that hold generated text: reasoning models think before they answer, and their
+#: first token is then one of thinking.
+_TEXT_KEYS = ("content", "reasoning_content", "reasoning")
+#: Streams of fewer events with text are read faster without a template.
+_LEARN_FROM = 8
+_MARK = re.compile(rb'"content": ?"')
+#: Text that JSON writes as it is.
+_PLAIN = re.compile(rb"[ !#-\[\]-~]+")
 
 
 class AnswerReader:
-    """Eats the bytes of an OpenAI-style event stream as they come."""
+    """Eats the bytes of an OpenAI-style event stream as they come.
+
+    Each event is one ``data:`` line, as all such servers write them.
+    """
 
     def __init__(self) -> None:
         self._rest = b""
         self._done = False
         self._bad_event = False
+        #: What stands before and after the text of an event that only differs in its text.
+        self._before = self._after = b""
         #: Events that carried text.
         self.chunks = 0
         self.first_token_s: float | None = None
         self.last_token_s: float | None = None
+        #: The first system_fingerprint of an event: fake nodes say there who answers.
+        self.node: str | None = None
         #: From the usage event; None until it came.
         self.output_tokens: int | None = None
 
     @property
-    def failure(self) -> str | None:
+    def failure(self) -> FailureKind | None:
         """What is wrong with the answer if the stream ends here; None = nothing."""
         if self._bad_event:
             return "bad_event"
@@ -37,20 +56,56 @@ class AnswerReader:
         if payload == b"[DONE]":
             self._done = True
             return
-        try:
-            event = json.loads(payload)
-            if "error" in event:
-                self._bad_event = True
-                return
-            usage = event.get("usage")
-            if usage is not None:
-                self.output_tokens = int(usage["completion_tokens"])
-            has_text = any(choice["delta"].get("content") for choice in event.get("choices", ()))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            self._bad_event = True
-            return
-        if has_text:
+        if self._fits_template(payload) or self._read(payload):
             self.chunks += 1
             self.last_token_s = now_s
             if self.first_token_s is None:
                 self.first_token_s = now_s
+            if self.chunks == _LEARN_FROM:
+                self._learn(payload)
+
+    def _read(self, payload: bytes) -> bool:
+        """Take what the event says; whether it carries text."""
+        try:
+            event = json.loads(payload)
+            if "error" in event:
+                self._bad_event = True
+                return False
+            usage = event.get("usage")
+            if usage is not None:
+                self.output_tokens = int(usage["completion_tokens"])
+            fingerprint = event.get("system_fingerprint")
+            if self.node is None and isinstance(fingerprint, str) and fingerprint:
+                self.node = fingerprint
+            return any(
+                choice["delta"].get(key)
+                for choice in event.get("choices", ())
+                for key in _TEXT_KEYS
+            )
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            self._bad_event = True
+            return False
+
+    def _fits_template(self, payload: bytes) -> bool:
+        """Whether the event is the learned one with another plain text: it says nothing else."""
+        if not self._before or not payload.startswith(self._before):
+            return False
+        end = len(payload) - len(self._after)
+        return (
+            payload.endswith(self._after)
+            and _PLAIN.fullmatch(payload, len(self._before), end) is not None
+        )
+
+    def _learn(self, payload: bytes) -> None:
+        """Make a template of the event, if its text stands where another text could."""
+        mark = _MARK.search(payload)
+        text = mark and _PLAIN.match(payload, mark.end())
+        if mark is None or not text or payload[text.end() : text.end() + 1] != b'"':
+            return
+        before, after = payload[: mark.end()], payload[text.end() :]
+        try:
+            event = json.loads(before + b"other" + after)
+            if event.get("usage") is None and event["choices"][0]["delta"]["content"] == "other":
+                self._before, self._after = before, after
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            return

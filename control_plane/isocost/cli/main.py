@@ -18,6 +18,7 @@ COMMANDS = {
     "control-plane": "isocost.cli.control_plane",
     "agent": "isocost.cli.agent",
     "fake-node": "isocost.cli.fake_node",
+    "bench": "isocost.cli.bench",
     "nodes": "isocost.cli.nodes",
     "drain": "isocost.cli.drain",
     "undrain": "isocost.cli.undrain",

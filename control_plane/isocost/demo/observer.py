@@ -1,68 +1,33 @@
-"""What is seen of the fleet while the trace runs, for the display and for the report."""
+"""What is seen of the demo's fleet while the trace runs, for the display and for the report."""
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from statistics import fmean
 
 from isocost.bench.access_log import AccessLog, LoggedRequest
-from isocost.bench.assemble import WeighedNode
-from isocost.demo.control_plane import ControlPlane, NodeStatus
+from isocost.bench.control_plane import ControlPlane
+from isocost.bench.observer import Observer
+from isocost.bench.progress import NodeView
+from isocost.bench.shares import WeighedNode
 from isocost.demo.fleet import DemoNode
 
-_POLL_S = 0.1
-#: Envoy is told to write its log every 0.2 s.
-_FLUSH_DEADLINE_S = 3.0
 
-
-@dataclass(frozen=True, slots=True)
-class NodeView:
-    """One line of the display; None = not known at the moment."""
-
-    node: DemoNode
-    requests: int
-    share: float | None
-    status: NodeStatus | None
-
-
-class Observer:
-    """Follows Envoy's access log and samples the weights from the control plane."""
+class DemoObserver(Observer):
+    """Knows the fleet's nodes before the control plane does."""
 
     def __init__(
         self, fleet: Sequence[DemoNode], access_log: AccessLog, control_plane: ControlPlane
     ) -> None:
+        super().__init__(access_log, control_plane)
         self._fleet = fleet
-        self._access_log = access_log
-        self._control_plane = control_plane
         self._ended: Counter[str] = Counter()
-        self._weights: defaultdict[str, list[float]] = defaultdict(list)
-        self._latest: dict[str, NodeStatus] = {}
-        self.log: list[LoggedRequest] = []
 
-    def read_log(self) -> None:
-        """Take what Envoy has logged since the last call."""
-        new = self._access_log.read_new()
-        self.log += new
+    def read_log(self) -> list[LoggedRequest]:
+        new = super().read_log()
         self._ended.update(entry.node for entry in new if entry.node is not None)
-
-    async def read_log_until(self, expected: int) -> None:
-        """Read on until that many requests are logged, or Envoy has had time enough to flush."""
-        deadline_s = time.monotonic() + _FLUSH_DEADLINE_S
-        while len(self.log) < expected and time.monotonic() < deadline_s:
-            await asyncio.sleep(_POLL_S)
-            self.read_log()
-
-    async def sample(self, *, weigh: bool) -> None:
-        """Ask for the nodes once. ``weigh``: their weights count for the mean over the run; do it
-        at even intervals, and only while requests are still being sent."""
-        nodes = await self._control_plane.nodes()
-        self._latest = {node.name: node for node in nodes or ()}
-        for node in nodes or ():
-            if weigh and node.weight is not None:
-                self._weights[node.name].append(node.weight)
+        return new
 
     def view(self) -> tuple[NodeView, ...]:
         """The fleet now. Requests are those that ended and, as of the last sample, those open:
@@ -73,25 +38,31 @@ class Observer:
         total = sum(requests.values())
         return tuple(
             NodeView(
-                node=node,
+                name=node.name,
+                rack=node.rack,
+                gpu_kind=node.gpu_kind,
                 requests=requests[node.name],
                 share=requests[node.name] / total if total else None,
-                status=self._latest.get(node.name),
+                status=self.latest.get(node.name),
             )
             for node in self._fleet
         )
 
     def _open(self, name: str) -> int:
-        status = self._latest.get(name)
+        status = self.latest.get(name)
         return (status.in_flight or 0) if status else 0
 
-    def weighed_nodes(self) -> tuple[WeighedNode, ...]:
-        """The fleet with the mean of the weights sampled so far."""
+    def weighed_nodes(self, until_s: float) -> tuple[WeighedNode, ...]:
+        """The fleet with the mean of the weights sampled while requests were sent: up to
+        ``until_s``."""
+        weights: defaultdict[str, list[float]] = defaultdict(list)
+        for sample in self.samples:
+            for node in sample.nodes or ():
+                if sample.at_s <= until_s and node.weight is not None:
+                    weights[node.name].append(node.weight)
         return tuple(
-            WeighedNode(node.name, node.rack, _mean(self._weights[node.name]))
+            WeighedNode(
+                node.name, node.rack, fmean(weights[node.name]) if weights[node.name] else None
+            )
             for node in self._fleet
         )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

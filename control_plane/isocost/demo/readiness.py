@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 
 from isocost.bench.access_log import PICKED, AccessLog, LoggedRequest
+from isocost.bench.control_plane import ControlPlane
 from isocost.bench.replay import Replay, ReplaySettings
 from isocost.bench.trace import TraceRequest
-from isocost.demo.control_plane import ControlPlane
 from isocost.demo.fleet import DemoNode
 from isocost.demo.processes import Processes
 from isocost.errors import StartError

@@ -14,15 +14,21 @@ import aiohttp
 from rich.console import Console
 
 from isocost import __version__
-from isocost.bench import machine, trace
+from isocost.bench import machine
 from isocost.bench.access_log import AccessLog
 from isocost.bench.assemble import Measurement, assemble
-from isocost.bench.replay import Replay, ReplaySettings, RequestResult
+from isocost.bench.control_plane import ControlPlane
+from isocost.bench.load import load
+from isocost.bench.outputs import require_writable
+from isocost.bench.processes import MachineReading
+from isocost.bench.progress import Counts, display_for
+from isocost.bench.replay import Replay, ReplaySettings
+from isocost.bench.report import TargetInfo, TraceInfo
+from isocost.bench.result import RequestResult
+from isocost.bench.target import Target
 from isocost.demo import launch
-from isocost.demo.control_plane import ControlPlane
-from isocost.demo.display import display_for
 from isocost.demo.fleet import MODEL
-from isocost.demo.observer import Observer
+from isocost.demo.observer import DemoObserver
 from isocost.demo.options import DemoOptions
 from isocost.demo.ports import check_ports
 from isocost.demo.processes import Processes
@@ -33,7 +39,8 @@ from isocost.envoy.binary import find_envoy
 from isocost.errors import StartError
 from isocost.files import WASM
 
-_SAMPLE_S = 1.0
+#: Ten minutes of real conversations, replayed in the demo's time.
+_TRACE, _TRACE_SPAN_S = "azure-conv", 600.0
 _REFRESH_S = 0.5
 
 
@@ -46,11 +53,7 @@ async def run_demo(options: DemoOptions, console: Console) -> int:
     envoy = find_envoy(options.envoy)
     if not WASM.is_file():
         raise StartError(f"the filter {WASM} is missing: build it with `make filter`")
-    if not options.report.absolute().parent.is_dir():
-        raise StartError(f"--report {options.report}: there is no such directory")
-    target = options.report if options.report.exists() else options.report.absolute().parent
-    if options.report.is_dir() or not os.access(target, os.W_OK):
-        raise StartError(f"--report {options.report}: cannot be written")
+    require_writable("--report", options.report)
     run_dir = Path(tempfile.mkdtemp(prefix="isocost-demo-"))
     keep_logs = True
     try:
@@ -81,33 +84,39 @@ async def _run(stage: launch.Stage, processes: Processes, console: Console) -> M
     options = stage.options
     started_s = time.monotonic()
     envoy_pid = launch.start_all(stage, processes)
-    gateway = ReplaySettings(f"http://127.0.0.1:{options.port}", MODEL, options.seed)
+    target = Target("demo", f"http://127.0.0.1:{options.port}")
+    gateway = ReplaySettings(target.chat_url, MODEL, options.seed)
     access_log = AccessLog(stage.access_log)
     async with aiohttp.ClientSession() as session:
-        control_plane = ControlPlane(session, options.http_port)
+        control_plane = ControlPlane(session, f"http://127.0.0.1:{options.http_port}")
         await wait_ready(stage.nodes, processes, control_plane, access_log, gateway)
         console.print(
             f"{len(stage.nodes)} nodes ready after {time.monotonic() - started_s:.1f} s; "
-            f"gateway {gateway.base_url}, control plane http://127.0.0.1:{options.http_port}",
+            f"gateway {target.url}, control plane http://127.0.0.1:{options.http_port}",
             highlight=False,
             soft_wrap=True,
         )
-        requests = trace.compressed(trace.bundled(), trace.BUNDLED_SPAN_S, options.duration_s)
-        observer = Observer(stage.nodes, access_log, control_plane)
-        cpu_before, envoy_cpu_before_s = machine.cpu_times(), machine.process_cpu_s(envoy_pid)
+        time_scale = _TRACE_SPAN_S / options.duration_s
+        requests = load(_TRACE, time_scale=time_scale)
+        observer = DemoObserver(stage.nodes, access_log, control_plane)
+        before, envoy_cpu_before_s = MachineReading.take(), machine.process_cpu_s(envoy_pid)
         results = await _replay(Replay(requests, gateway), observer, processes, console)
-        cpu_after, envoy_cpu_after_s = machine.cpu_times(), machine.process_cpu_s(envoy_pid)
+        after, envoy_cpu_after_s = MachineReading.take(), machine.process_cpu_s(envoy_pid)
         await observer.read_log_until(len(results))
         return Measurement(
             policy=options.policy,
+            target=TargetInfo(target.name, target.url),
+            trace=TraceInfo(_TRACE, len(requests), options.duration_s, time_scale),
             seed=options.seed,
             results=results,
             log=tuple(observer.log),
-            nodes=observer.weighed_nodes(),
+            nodes=observer.weighed_nodes(until_s=requests[-1].arrival_s),
+            samples=tuple(observer.samples),
             push_interval_ms=await control_plane.push_interval_ms(),
             wasm_bytes=WASM.stat().st_size,
             envoy_cpu_s=_difference(envoy_cpu_after_s, envoy_cpu_before_s),
-            machine_busy=machine.busy_fraction(cpu_before, cpu_after),
+            machine_busy=before.busy_until(after),
+            processes=before.processes_until(after),
             versions={
                 "isocost": __version__,
                 "envoy": await _envoy_version(session, options.admin_port),
@@ -117,28 +126,24 @@ async def _run(stage: launch.Stage, processes: Processes, console: Console) -> M
 
 
 async def _replay(
-    replay: Replay, observer: Observer, processes: Processes, console: Console
+    replay: Replay, observer: DemoObserver, processes: Processes, console: Console
 ) -> tuple[RequestResult, ...]:
     """Replay while watching; StartError if a process ends meanwhile."""
     os.nice(launch.LOAD_NICE)
-    started_s = time.monotonic()
-    next_sample_s = 0.0
     task = asyncio.create_task(replay.run())
+    sampling = asyncio.create_task(observer.sample_each_second(lambda: replay.now_s))
     try:
         with display_for(console) as display:
             while not task.done():
                 processes.check()
-                elapsed_s = time.monotonic() - started_s
-                if elapsed_s >= next_sample_s:
-                    next_sample_s += _SAMPLE_S
-                    await observer.sample(weigh=replay.sent < replay.total)
                 observer.read_log()
-                display.update(elapsed_s, replay, observer.view())
+                display.update(replay.now_s, Counts.of(replay), observer.view())
                 await asyncio.wait({task}, timeout=_REFRESH_S)
         return task.result()
     finally:
         task.cancel()
-        await asyncio.wait({task})
+        sampling.cancel()
+        await asyncio.wait({task, sampling})
 
 
 def _difference(after: float | None, before: float | None) -> float | None:

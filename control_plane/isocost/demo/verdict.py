@@ -12,8 +12,8 @@ from isocost.bench.report import Report
 def problems(report: Report, run: Measurement) -> list[str]:
     """What went wrong, one line each; empty = nothing."""
     found: list[str] = []
-    failures = Counter(result.failure for result in run.results if result.failure is not None)
-    if failures:
+    if report.failures:
+        failures = Counter[str](report.failures)
         found.append(f"{failures.total()} requests failed: {_listed(failures)}")
     if len(run.log) != len(run.results):
         found.append(f"Envoy logged {len(run.log)} requests of {len(run.results)}")

@@ -4,50 +4,14 @@ import asyncio
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
 
-from isocost.bench.replay import Replay, ReplaySettings, RequestResult
+from isocost.bench.replay import Replay, ReplaySettings
+from isocost.bench.result import RequestResult
 from isocost.bench.trace import TraceRequest
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-TEXT = b'data: {"choices":[{"index":0,"delta":{"content":"word"}}]}\n\n'
-USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":11}}\n\n'
-DONE = b"data: [DONE]\n\n"
-
-
-@asynccontextmanager
-async def server(handler: Handler) -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_post("/v1/chat/completions", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
-
-
-def streaming(*pieces: bytes | float) -> Handler:
-    """A handler that writes the bytes and waits the seconds it is given."""
-
-    async def handle(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await response.prepare(request)
-        for piece in pieces:
-            if isinstance(piece, float):
-                await asyncio.sleep(piece)
-            else:
-                await response.write(piece)
-        return response
-
-    return handle
+from tests.unit.bench.chat_server import DONE, PATH, TEXT, USAGE, Handler, server, streaming
 
 
 async def replay(url: str, *arrivals_s: float, **settings: object) -> tuple[RequestResult, ...]:
@@ -175,8 +139,97 @@ async def test_each_failure_has_its_name(handler: Handler, failure: str, status:
 async def test_nobody_listening_is_a_connect_failure() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        (result,) = await replay(f"http://127.0.0.1:{taken.getsockname()[1]}", 0.0)
+        (result,) = await replay(f"http://127.0.0.1:{taken.getsockname()[1]}{PATH}", 0.0)
     assert (result.failure, result.status, result.ttft_ms) == ("connect", None, None)
+
+
+async def test_a_server_that_does_not_stream_has_given_no_events() -> None:
+    async def handle(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"choices": [{"message": {"content": "whole"}}]})
+
+    async with server(handle) as url:
+        (result,) = await replay(url, 0.0)
+    assert (result.failure, result.status, result.ttft_ms) == ("truncated", 200, None)
+
+
+async def test_headers_and_further_members_go_with_every_request() -> None:
+    seen: list[tuple[str | None, object]] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        seen.append((request.headers.get("authorization"), body.get("ignore_eos")))
+        return await streaming(TEXT, USAGE, DONE)(request)
+
+    async with server(handle) as url:
+        await replay(url, 0.0, 0.0, headers={"authorization": "k"}, body={"ignore_eos": True})
+    assert seen == [("k", True)] * 2
+
+
+async def test_a_result_names_the_node_the_kind_and_the_user() -> None:
+    text = TEXT.replace(b'{"choices"', b'{"system_fingerprint":"n3","choices"')
+    async with server(streaming(text, USAGE, DONE)) as url:
+        request = TraceRequest(0.0, 10, 11, user="u1", kind="A")
+        replay = Replay([request], ReplaySettings(url, "m"))
+        (result,) = await replay.run()
+    assert (result.node, result.kind, result.user) == ("n3", "A", "u1")
+    assert replay.answered == {"n3": 1}
+
+
+async def test_blocks_that_requests_share_are_the_same_text() -> None:
+    prompts: list[str] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        prompts.append(json.loads(await request.read())["messages"][0]["content"])
+        return await streaming(TEXT, USAGE, DONE)(request)
+
+    requests = [TraceRequest(0.1 * n, 1100, 4, blocks=(7, 8, n)) for n in range(2)]
+    async with server(handle) as url:
+        await Replay(requests, ReplaySettings(url, "m")).run()
+    shared = 2 * 512 * 4
+    assert prompts[0][:shared] == prompts[1][:shared]
+    assert prompts[0] != prompts[1]
+
+
+async def test_a_later_part_of_a_trace_keeps_its_times_and_starts_at_once() -> None:
+    async with server(streaming(TEXT, USAGE, DONE)) as url:
+        replay = Replay([TraceRequest(1000.0, 10, 11)], ReplaySettings(url, "m"), start_s=1000.0)
+        async with asyncio.timeout(30):
+            (result,) = await replay.run()
+    assert result.scheduled_s == 1000.0
+    assert 1000.0 <= result.sent_s <= result.end_s < 1030.0
+
+
+async def test_a_stopped_replay_gives_what_was_answered_so_far() -> None:
+    answered = asyncio.Event()
+    count = 0
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        nonlocal count
+        count += 1
+        if count == 1:
+            return await streaming(TEXT, USAGE, DONE)(request)
+        answered.set()
+        return await streaming(TEXT, 60.0)(request)
+
+    async with server(handle) as url:
+        requests = [TraceRequest(at_s, 10, 11) for at_s in (0.0, 0.3, 3600.0)]
+        replay = Replay(requests, ReplaySettings(url, "m"))
+        task = asyncio.create_task(replay.run())
+        async with asyncio.timeout(30):
+            await answered.wait()
+            replay.stop()
+            results = await task
+    assert [result.ok for result in results] == [True]
+    assert (replay.sent, replay.done, replay.total) == (2, 1, 3)
+
+
+async def test_a_replay_that_is_stopped_before_it_begins_sends_nothing() -> None:
+    async with server(streaming(TEXT, USAGE, DONE)) as url:
+        replay = Replay([TraceRequest(0.0, 10, 11)], ReplaySettings(url, "m"))
+        replay.stop()
+        async with asyncio.timeout(30):
+            assert await replay.run() == ()
+    assert replay.sent == 0
 
 
 async def test_counters_can_be_read_while_it_runs() -> None:

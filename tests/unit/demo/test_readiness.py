@@ -10,16 +10,16 @@ import pytest
 from aiohttp import web
 
 from isocost.bench.access_log import AccessLog
+from isocost.bench.control_plane import ControlPlane, NodeStatus
 from isocost.bench.replay import ReplaySettings
-from isocost.bench.report import Percentiles
+from isocost.bench.statistics import Percentiles
 from isocost.demo import readiness
-from isocost.demo.control_plane import ControlPlane, NodeStatus
 from isocost.demo.fleet import fleet
 from isocost.demo.processes import Processes
 from isocost.errors import StartError
 
 FLEET = fleet(21420)
-READY = [NodeStatus(node.name, "serving", 1.0, 0, 0.0, 0.0) for node in FLEET]
+READY = tuple(NodeStatus(node.name, "serving", 1.0, 0, 0.0, 0.0) for node in FLEET)
 ANSWER = (
     b'data: {"choices":[{"index":0,"delta":{"content":"word"}}]}\n\n'
     b'data: {"choices":[],"usage":{"completion_tokens":1}}\n\ndata: [DONE]\n\n'
@@ -29,11 +29,11 @@ ANSWER = (
 class Scripted(ControlPlane):
     """Answers what a test says, one answer after the other, the last for ever."""
 
-    def __init__(self, *answers: list[NodeStatus] | None) -> None:
+    def __init__(self, *answers: tuple[NodeStatus, ...] | None) -> None:
         self._answers = list(answers)
         self.asked = 0
 
-    async def nodes(self) -> list[NodeStatus] | None:
+    async def nodes(self) -> tuple[NodeStatus, ...] | None:
         self.asked += 1
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
@@ -73,7 +73,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
 async def wait(gateway: Gateway, control_plane: ControlPlane) -> AccessLog:
     access_log = AccessLog(gateway.log)
     processes = Processes(gateway.log.parent)
-    settings = ReplaySettings(gateway.url, "m")
+    settings = ReplaySettings(f"{gateway.url}/v1/chat/completions", "m")
     await readiness.wait_ready(FLEET, processes, control_plane, access_log, settings)
     return access_log
 
@@ -82,8 +82,8 @@ async def test_it_waits_for_every_node_and_for_the_filter_and_reads_the_log_up_t
     gateway: Gateway,
 ) -> None:
     gateway.reasons = ["no_table", "picked"]
-    draining = [*READY[1:], replace(READY[0], state="draining")]
-    control_plane = Scripted(None, [], READY[1:], draining, READY)
+    draining = (*READY[1:], replace(READY[0], state="draining"))
+    control_plane = Scripted(None, (), READY[1:], draining, READY)
     async with asyncio.timeout(20):
         access_log = await wait(gateway, control_plane)
     assert control_plane.asked == 6
@@ -102,7 +102,7 @@ async def test_it_waits_for_every_node_and_for_the_filter_and_reads_the_log_up_t
 async def test_at_the_deadline_it_says_what_is_missing(
     gateway: Gateway,
     monkeypatch: pytest.MonkeyPatch,
-    nodes: list[NodeStatus] | None,
+    nodes: tuple[NodeStatus, ...] | None,
     reason: str,
     status: int,
     missing: str,

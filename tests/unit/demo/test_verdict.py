@@ -5,23 +5,21 @@ from dataclasses import replace
 import pytest
 
 from isocost.bench.access_log import LoggedRequest
-from isocost.bench.assemble import Measurement, WeighedNode, assemble
-from isocost.bench.replay import RequestResult
-from isocost.bench.report import Percentiles
+from isocost.bench.assemble import Measurement, assemble
+from isocost.bench.result import RequestResult
+from isocost.bench.shares import WeighedNode
 from isocost.demo.verdict import problems
 
-OK = RequestResult(scheduled_s=0.0, sent_s=0.0, end_s=1.0, input_tokens=1, failure=None)
-PICKED = LoggedRequest("r", 200, "a", "rack", 1, "picked", 80.0)
+OK = RequestResult(
+    scheduled_s=0.0, sent_s=0.0, end_s=1.0, input_tokens=1, failure=None, request_id="1"
+)
+PICKED = LoggedRequest("1", 200, "a", "rack", 1, "picked", 80.0)
 RUN = Measurement(
     policy="weighted_random",
     seed=1,
-    results=(OK, OK),
-    log=(PICKED, replace(PICKED, node="b")),
+    results=(OK, replace(OK, request_id="2")),
+    log=(PICKED, replace(PICKED, request_id="2", node="b")),
     nodes=(WeighedNode("a", "rack", 1.0), WeighedNode("b", "rack", 1.0)),
-    push_interval_ms=Percentiles(),
-    wasm_bytes=1,
-    envoy_cpu_s=None,
-    machine_busy=None,
     versions={},
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -11,10 +12,43 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from isocost.bench.control_plane import NodeStatus
 from isocost.bench.replay import Replay
-from isocost.demo.observer import NodeView
 
 _PLAIN_INTERVAL_S = 5.0
+#: A larger fleet's lines would scroll out of the terminal.
+_MAX_NODES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How far a run is, in requests."""
+
+    total: int
+    sent: int
+    done: int
+    failed: int
+
+    @classmethod
+    def of(cls, *replays: Replay) -> Counts:
+        return cls(
+            total=sum(replay.total for replay in replays),
+            sent=sum(replay.sent for replay in replays),
+            done=sum(replay.done for replay in replays),
+            failed=sum(replay.failed for replay in replays),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One line of the display; None = not known at the moment."""
+
+    name: str
+    requests: int
+    share: float | None
+    status: NodeStatus | None
+    rack: str | None = None
+    gpu_kind: str | None = None
 
 
 class Display(Protocol):
@@ -29,7 +63,10 @@ class Display(Protocol):
         traceback: TracebackType | None,
     ) -> None: ...
 
-    def update(self, elapsed_s: float, replay: Replay, nodes: Sequence[NodeView]) -> None: ...
+    def update(
+        self, elapsed_s: float, counts: Counts, nodes: Sequence[NodeView], turn: str = ""
+    ) -> None:
+        """``turn`` says what is measured at the moment, where that changes."""
 
 
 def display_for(console: Console) -> Display:
@@ -41,7 +78,7 @@ class LiveDisplay:
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(
-            TextColumn("replay"),
+            TextColumn("{task.description}"),
             BarColumn(bar_width=40),
             TextColumn("{task.completed}/{task.total} requests"),
             TextColumn("{task.fields[failed]} failed"),
@@ -63,9 +100,19 @@ class LiveDisplay:
     ) -> None:
         self._live.stop()
 
-    def update(self, elapsed_s: float, replay: Replay, nodes: Sequence[NodeView]) -> None:  # noqa: ARG002
+    def update(
+        self,
+        elapsed_s: float,  # noqa: ARG002  the bar has its own clock
+        counts: Counts,
+        nodes: Sequence[NodeView],
+        turn: str = "",
+    ) -> None:
         self._progress.update(
-            self._task, completed=replay.done, total=replay.total, failed=replay.failed
+            self._task,
+            description=turn or "replay",
+            completed=counts.done,
+            total=counts.total,
+            failed=counts.failed,
         )
         self._live.update(Group(self._progress, _node_table(nodes)), refresh=True)
 
@@ -88,17 +135,22 @@ class PlainDisplay:
     ) -> None:
         return None
 
-    def update(self, elapsed_s: float, replay: Replay, nodes: Sequence[NodeView]) -> None:
+    def update(
+        self, elapsed_s: float, counts: Counts, nodes: Sequence[NodeView], turn: str = ""
+    ) -> None:
         if elapsed_s < self._next_s:
             return
         self._next_s += _PLAIN_INTERVAL_S
-        shares = " ".join(f"{view.node.name}={percent(view.share)}" for view in nodes)
-        self._console.print(
-            f"{elapsed_s:4.0f} s  sent {replay.sent}/{replay.total}  done {replay.done}  "
-            f"failed {replay.failed}  {shares}",
-            soft_wrap=True,
-            highlight=False,
+        shares = " ".join(f"{view.name}={percent(view.share)}" for view in nodes)
+        parts = (
+            f"{elapsed_s:4.0f} s",
+            turn,
+            f"sent {counts.sent}/{counts.total}",
+            f"done {counts.done}",
+            f"failed {counts.failed}",
+            shares,
         )
+        self._console.print("  ".join(filter(None, parts)), soft_wrap=True, highlight=False)
 
 
 def _node_table(nodes: Sequence[NodeView]) -> Table:
@@ -107,12 +159,12 @@ def _node_table(nodes: Sequence[NodeView]) -> Table:
         table.add_column(title)
     for title in ("requests", "share", "weight", "in flight", "running", "waiting"):
         table.add_column(title, justify="right")
-    for view in nodes:
+    for view in nodes[:_MAX_NODES]:
         status = view.status
         table.add_row(
-            view.node.name,
-            view.node.rack,
-            view.node.gpu_kind,
+            view.name,
+            view.rack or "-",
+            view.gpu_kind or "-",
             status.state if status else "-",
             str(view.requests),
             percent(view.share),
@@ -121,6 +173,8 @@ def _node_table(nodes: Sequence[NodeView]) -> Table:
             number(status.running if status else None),
             number(status.waiting if status else None),
         )
+    if len(nodes) > _MAX_NODES:
+        table.add_row(f"and {len(nodes) - _MAX_NODES} more")
     return table
 
 

@@ -1,0 +1,230 @@
+"""A bench run from its checks to its exit code: nothing is sent before all is found in order."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import resource
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import aiohttp
+from rich.console import Console
+
+from isocost import __version__
+from isocost.bench import fault_orders, json_text
+from isocost.bench.assemble import Measurement, assemble
+from isocost.bench.comparison import Comparison, compare
+from isocost.bench.condition import Condition
+from isocost.bench.control_plane import ControlPlane
+from isocost.bench.load import load
+from isocost.bench.measure import Course, Measured
+from isocost.bench.options import BenchOptions
+from isocost.bench.outputs import require_drawing, require_writable, write_text
+from isocost.bench.page import render
+from isocost.bench.progress import display_for
+from isocost.bench.report import Report, TargetInfo, TraceInfo
+from isocost.bench.rounds import RoundResults, schedule, slices
+from isocost.bench.scenario import Scenario, read_scenario
+from isocost.bench.summary import print_comparison, print_machine, print_report, say
+from isocost.bench.target import Target, require_listening
+from isocost.bench.trace import TraceRequest
+from isocost.errors import RejectedError, StartError
+
+#: Files that the process has open beside its connections to the target.
+_OTHER_FILES = 64
+
+
+async def run_bench(options: BenchOptions, console: Console) -> int:
+    """Run the bench; the exit code: 0, 1 where a condition holds or its value is unknown, 130
+    where it was interrupted. What is wrong with the options is an error before anything is sent.
+    """
+    _check_outputs(options)
+    for condition in options.conditions:
+        condition.check(Report if len(options.targets) == 1 else Comparison)
+    scenario = read_scenario(options.scenario) if options.scenario else None
+    requests = load(
+        options.trace,
+        options.format,
+        seed=options.seed,
+        duration_s=options.duration_s,
+        rate=options.rate,
+        time_scale=options.time_scale,
+        rate_scale=options.rate_scale,
+        note=lambda text: say(console, f"note: {text}"),
+    )
+    if options.rounds > len(requests):
+        raise RejectedError(
+            f"--rounds {options.rounds} is not allowed; the trace has {len(requests)} requests"
+        )
+    require_sockets(options.max_connections)
+    measured = await _measure(options, requests, scenario, console)
+    outcome = _outcome(options, requests, scenario, measured)
+    data = {**outcome.to_data(), "interrupted": measured.interrupted}
+    _write(options, data, console)
+    _print(outcome, measured, console)
+    failed = [not _passes(condition, data, console) for condition in options.conditions]
+    if measured.interrupted:
+        return 128 + signal.SIGINT
+    return 1 if any(failed) else 0
+
+
+def require_sockets(wanted: int) -> None:
+    """Let the process open that many connections; StartError where the system forbids it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _OTHER_FILES
+    if hard != resource.RLIM_INFINITY and needed > hard:
+        raise StartError(
+            f"--max-connections {wanted}: this process may open {hard} files; choose at most "
+            f"{hard - _OTHER_FILES}, or raise the limit (ulimit -n)"
+        )
+    if soft != resource.RLIM_INFINITY and needed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def _check_outputs(options: BenchOptions) -> None:
+    if options.report is not None:
+        require_writable("--report", options.report)
+    if options.html is not None:
+        require_writable("--html", options.html)
+        require_drawing()
+    if options.access_log is not None and not options.access_log.is_file():
+        raise StartError(f"--access-log {options.access_log}: there is no such file")
+
+
+async def _measure(
+    options: BenchOptions,
+    requests: Sequence[TraceRequest],
+    scenario: Scenario | None,
+    console: Console,
+) -> Measured:
+    for target in options.targets:
+        await require_listening(target, options.connect_timeout_s)
+    turns = schedule(options.targets, slices(requests, options.rounds), options.seed)
+    async with aiohttp.ClientSession() as session:
+        if options.control_plane is not None:
+            nodes = await ControlPlane(session, options.control_plane).nodes()
+            if nodes is None:
+                raise StartError(f"--control-plane {options.control_plane} does not answer")
+        if scenario is not None:
+            await fault_orders.rehearse(session, scenario.rehearsal())
+        course = Course(options, turns, scenario, session)
+        with _stopping_on_signals(course), display_for(console) as display:
+            return await course.run(display)
+
+
+@contextmanager
+def _stopping_on_signals(course: Course) -> Iterator[None]:
+    """Ctrl-C, `kill` and a closed terminal stop the run once; a second time they end the
+    process."""
+    loop = asyncio.get_running_loop()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def stop() -> None:
+        restore()
+        course.stop()
+
+    def restore() -> None:
+        for number in numbers:
+            loop.remove_signal_handler(number)
+
+    for number in numbers:
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        restore()
+
+
+def _outcome(
+    options: BenchOptions,
+    requests: Sequence[TraceRequest],
+    scenario: Scenario | None,
+    measured: Measured,
+) -> Report | Comparison:
+    """The report of one target, or the comparison of several."""
+    runs = {
+        target.name: _measurement(options, target, requests, scenario, measured)
+        for target in options.targets
+    }
+    if len(runs) == 1:
+        return assemble(next(iter(runs.values())))
+    rounds = [
+        RoundResults(turned.turn.round, turned.turn.target.name, turned.results)
+        for turned in measured.turned
+        # A turn that an interrupt cut short cannot stand beside a whole one.
+        if len(turned.results) == len(turned.turn.slice.requests)
+    ]
+    return compare(rounds, runs)
+
+
+def _measurement(
+    options: BenchOptions,
+    target: Target,
+    requests: Sequence[TraceRequest],
+    scenario: Scenario | None,
+    measured: Measured,
+) -> Measurement:
+    turned = [item for item in measured.turned if item.turn.target is target]
+    duration_s = options.duration_s or requests[-1].arrival_s
+    count = len(requests)
+    if measured.interrupted:
+        duration_s, count = min(duration_s, measured.end_s), sum(item.sent for item in turned)
+    return Measurement(
+        seed=options.seed,
+        results=tuple(result for item in turned for result in item.results),
+        versions={"isocost": __version__, "python": platform.python_version()},
+        target=TargetInfo(target.name, target.url),
+        trace=TraceInfo(options.trace, count, duration_s, options.time_scale, options.rate_scale),
+        slo=options.slo,
+        log=tuple(entry for item in turned for entry in item.log),
+        samples=tuple(sample for item in turned for sample in item.samples),
+        faults=scenario.ordered() if scenario else (),
+        push_interval_ms=measured.push_interval_ms,
+        machine_busy=measured.machine_busy,
+        processes=measured.processes,
+    )
+
+
+def _write(options: BenchOptions, data: dict[str, Any], console: Console) -> None:
+    """Write what was asked for; the JSON first, which a page can be drawn from again."""
+    text = json_text.text(data) + "\n"
+    if options.json:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    if options.report is not None:
+        write_text("--report", options.report, text)
+        say(console, f"report: {options.report}")
+    if options.html is not None:
+        write_text("--html", options.html, render(data))
+        say(console, f"page: {options.html}")
+
+
+def _print(outcome: Report | Comparison, measured: Measured, console: Console) -> None:
+    if isinstance(outcome, Report):
+        print_report(console, outcome)
+    else:
+        print_comparison(console, outcome)
+    print_machine(console, outcome.machine_busy, outcome.valid, outcome.processes)
+    for problem in measured.problems:
+        say(console, f"WARNING: a fault was not taken back: {problem}", "bold yellow")
+    if measured.interrupted:
+        say(console, "INTERRUPTED: what was not answered by then is left out", "bold yellow")
+
+
+def _passes(condition: Condition, data: Mapping[str, Any], console: Console) -> bool:
+    """Whether the condition is known not to hold; says so where it is not."""
+    try:
+        value = condition.value(data)
+        holds = condition.holds(data)
+    except RejectedError as error:
+        say(console, f"FAILED: {error}", "bold red")
+        return False
+    if holds is None:
+        say(console, f"FAILED: {condition.text}: its value is not known", "bold red")
+    elif holds:
+        say(console, f"FAILED: {condition.text}: it is {value:g}", "bold red")
+    return holds is False

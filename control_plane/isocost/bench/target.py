@@ -1,0 +1,49 @@
+"""What is measured: a gateway or an engine with an OpenAI-compatible API."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from isocost.errors import RejectedError, StartError
+
+_CHAT_PATH = "/v1/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A name for the report, and a base URL with or without /v1 at its end."""
+
+    name: str
+    url: str
+
+    @property
+    def chat_url(self) -> str:
+        return self.url.rstrip("/").removesuffix("/v1") + _CHAT_PATH
+
+
+def parse_target(name: str, url: str) -> Target:
+    """RejectedError where ``url`` is no base URL."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment:
+        raise RejectedError(f"{url!r} is not allowed; it must be a base URL like http://HOST:PORT")
+    return Target(name, url)
+
+
+async def require_listening(target: Target, timeout_s: float) -> None:
+    """StartError unless a connection can be opened: found out before the load, not by it."""
+    parts = urlsplit(target.url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, writer = await asyncio.open_connection(parts.hostname, port)
+    except TimeoutError:
+        raise StartError(f"{target.url} does not answer within {timeout_s:g} s") from None
+    except OSError as error:
+        raise StartError(f"{target.url} accepts no connection: {error}") from error
+    writer.transport.abort()

@@ -1,0 +1,97 @@
+"""What a run sees of a control plane and an access log."""
+
+import asyncio
+import json
+import math
+from pathlib import Path
+
+import aiohttp
+
+from isocost.bench.access_log import AccessLog
+from isocost.bench.control_plane import ControlPlane, NodeStatus
+from isocost.bench.observer import Observer
+from isocost.bench.statistics import Percentiles
+from tests.unit.bench.fake_control_plane import fake_control_plane, row
+
+
+def log_line(request_id: str = "r") -> str:
+    entry = {"request_id": request_id, "node": "n", "decision": "reason=picked age_ms=1"}
+    return json.dumps(entry) + "\n"
+
+
+async def test_a_node_takes_traffic_when_it_is_eligible_and_has_weight() -> None:
+    assert NodeStatus("n", "serving", 0.1).takes_traffic
+    assert NodeStatus("n", "warming", 0.1).takes_traffic
+    assert not NodeStatus("n", "serving", 0.0).takes_traffic
+    assert not NodeStatus("n", "serving", None).takes_traffic
+    assert not NodeStatus("n", "draining", 1.0).takes_traffic
+
+
+async def test_pages_are_read_and_what_they_do_not_say_is_unknown() -> None:
+    async with fake_control_plane() as fake, aiohttp.ClientSession() as session:
+        control_plane = ControlPlane(session, fake.url + "/")
+        fake.rows = [row("n", entropy="inf", clock_offset_ms=-2.5)]
+        (node,) = await control_plane.nodes() or ()
+        assert (node.name, node.rack, node.state, node.weight) == ("n", "rack-a", "serving", 0.5)
+        assert node.entropy == math.inf
+        assert (node.clock_offset_ms, node.kv_usage, node.sample_age_s) == (-2.5, None, None)
+        assert await control_plane.push_interval_ms() == Percentiles(None, None)
+        fake.push = {"interval_ms": {"p50": 200.0, "p99": 210.0}}
+        assert await control_plane.push_interval_ms() == Percentiles(200.0, 210.0)
+        fake.rows = [{"name": "n"}]
+        assert await control_plane.nodes() is None
+        fake.status = 503
+        assert await control_plane.nodes() is None
+        assert await control_plane.push_interval_ms() == Percentiles(None, None)
+
+
+async def test_samples_keep_their_time_and_a_silent_control_plane_is_one_without_nodes() -> None:
+    async with fake_control_plane() as fake, aiohttp.ClientSession() as session:
+        fake.rows = [row("n")]
+        observer = Observer(None, ControlPlane(session, fake.url))
+        await observer.sample(3.0)
+        fake.status = 503
+        await observer.sample(4.0)
+    assert [sample.at_s for sample in observer.samples] == [3.0, 4.0]
+    assert observer.samples[0].nodes is not None and observer.samples[1].nodes is None
+    assert observer.latest == {}
+
+
+async def test_without_control_plane_and_log_nothing_is_seen() -> None:
+    observer = Observer(None, None)
+    async with asyncio.timeout(5):
+        await observer.sample_each_second(lambda: 0.0)
+        await observer.read_log_until(5)
+    assert (observer.log, observer.samples) == ([], [])
+
+
+async def test_reading_until_all_is_logged_ends_when_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(log_line() * 5)
+    observer = Observer(AccessLog(path), None)
+    await observer.read_log_until(5)
+    assert len(observer.log) == 5
+
+
+async def test_the_log_of_other_clients_does_not_count_as_ours(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(log_line("other") * 5)
+    observer = Observer(AccessLog(path), None)
+    reading = asyncio.create_task(observer.read_log_until(1, {"mine"}))
+    await asyncio.sleep(0)
+    assert not reading.done()
+    with path.open("a") as file:
+        file.write(log_line("mine"))
+    async with asyncio.timeout(10):
+        await reading
+    assert [entry.request_id for entry in observer.log] == ["other"] * 5 + ["mine"]
+
+
+def test_what_was_logged_before_the_run_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(log_line("old"))
+    log = AccessLog(path)
+    log.skip_old()
+    with path.open("a") as file:
+        file.write(log_line("new"))
+    assert [entry.request_id for entry in log.read_new()] == ["new"]
