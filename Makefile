@@ -59,6 +59,10 @@ bench: setup filter-trap ## time the pick and the decoding; a day's pushes (432,
 	cd filter && cargo bench --locked --package isocost-core
 	ISOCOST_PUSHES=432000 $(BIN)/python -m pytest -s tests/integration/test_long_run.py -k pushes
 
+.PHONY: bench-policies
+bench-policies: setup ## our policies and Envoy's own on one fake fleet: reports in build/policies
+	$(BIN)/python -m tests.benchmark.policies $(ARGS)
+
 .PHONY: check
 check: $(VENV)/.installed check-proto ## lint, types, import rules, formatting
 	$(BIN)/ruff check .

@@ -46,7 +46,7 @@ Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9]
 PositiveMs = Annotated[int, Field(gt=0, le=3_600_000)]
 
 
-class _Settings(BaseModel):
+class StrictSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
     def contradictions(self) -> list[FieldError]:
@@ -54,7 +54,7 @@ class _Settings(BaseModel):
         return []
 
 
-class WeightSettings(_Settings):
+class WeightSettings(StrictSettings):
     """Constants of W = free share * (1 - pcie) * exp(-factor * latency) * health (document B)."""
 
     latency_factor_per_ms: float = Field(0.05, ge=0)
@@ -63,7 +63,7 @@ class WeightSettings(_Settings):
     pcie_capacity_bytes_per_s: float = Field(128e9, gt=0)
 
 
-class EntropySettings(_Settings):
+class EntropySettings(StrictSettings):
     """Constants of E = kv * GB + age * s / concurrency + net * MB + queue (document A)."""
 
     kv_per_gb: float = Field(0.3, ge=0)
@@ -76,7 +76,7 @@ class EntropySettings(_Settings):
     capacity: Mapping[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
 
 
-class StateSettings(_Settings):
+class StateSettings(StrictSettings):
     """Constants of the node states. Windows and times are in seconds."""
 
     #: A cold engine compiles kernels and fills caches on its first requests: its share grows from
@@ -131,7 +131,7 @@ class StateSettings(_Settings):
     drain_timeout_s: float = Field(600.0, gt=0)
 
 
-class FilterSettings(_Settings):
+class FilterSettings(StrictSettings):
     """Slow settings of the filter, delivered by ECDS."""
 
     policy: Policy = "weighted_random"
@@ -139,7 +139,7 @@ class FilterSettings(_Settings):
     alternates: int = Field(2, ge=0, le=8)
 
 
-class EnvoySettings(_Settings):
+class EnvoySettings(StrictSettings):
     """What the control plane tells Envoy about routes and the node cluster."""
 
     #: Where Envoy's machine keeps the filter; empty = the file of this installation.
@@ -154,7 +154,7 @@ class EnvoySettings(_Settings):
     retry_min_concurrency: int = Field(256, ge=0)
 
 
-class BootstrapSettings(_Settings):
+class BootstrapSettings(StrictSettings):
     """What differs in Envoy's bootstrap from machine to machine."""
 
     #: Every Envoy needs its own.
@@ -166,7 +166,7 @@ class BootstrapSettings(_Settings):
     wasm_path: str = ""
 
 
-class DiscoverySettings(_Settings):
+class DiscoverySettings(StrictSettings):
     """Where nodes come from besides the agents that announce themselves."""
 
     #: A YAML file of nodes, read again when it changes.
@@ -179,7 +179,7 @@ class DiscoverySettings(_Settings):
     settle_ms: PositiveMs = 5000
 
 
-class ControlPlaneConfig(_Settings):
+class ControlPlaneConfig(StrictSettings):
     """The control plane daemon."""
 
     listen: Endpoint = "127.0.0.1:18000"
@@ -215,7 +215,7 @@ class ControlPlaneConfig(_Settings):
         return [error for good, error in checks if not good]
 
 
-class ModelSettings(_Settings):
+class ModelSettings(StrictSettings):
     name: str = Field(min_length=1)
     aliases: tuple[str, ...] = Field((), strict=False)
     weight_bits: int = Field(16, gt=0, le=64)
@@ -227,7 +227,7 @@ class ModelSettings(_Settings):
         return Model(**self.model_dump())
 
 
-class NodeSettings(_Settings):
+class NodeSettings(StrictSettings):
     """A node as an operator writes it down: in an agent's configuration or in a discovery file."""
 
     name: Name
@@ -252,7 +252,7 @@ class NodeSettings(_Settings):
         )
 
 
-class NodeListFile(_Settings):
+class NodeListFile(StrictSettings):
     """The discovery file."""
 
     nodes: tuple[NodeSettings, ...] = Field((), strict=False)
@@ -268,7 +268,7 @@ class AgentNodeSettings(NodeSettings):
     telemetry_url: str = Field(pattern=r"^https?://")
 
 
-class AgentConfig(_Settings):
+class AgentConfig(StrictSettings):
     """The agent of one GPU machine."""
 
     name: Name
@@ -281,7 +281,7 @@ class AgentConfig(_Settings):
         return _twice(self.nodes)
 
 
-Config = TypeVar("Config", bound=_Settings)
+Config = TypeVar("Config", bound=StrictSettings)
 
 
 def _twice(nodes: Sequence[NodeSettings]) -> list[FieldError]:

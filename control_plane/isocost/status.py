@@ -89,6 +89,7 @@ def node_rows(
             "pcie_utilisation": _cell(decision.pcie_utilisation, index),
             "latency_ms": _cell(decision.latency_ms, index),
             "health": float(decision.health[index]),
+            "capacity": float(decision.entropy_terms.capacity[index]),
             "sample_age_s": latest.ages_s[index] if sample else None,
             "clock_offset_ms": _milliseconds(latest.clock_offsets_s[index]),
             "outcomes": observer.outcomes(node.id),

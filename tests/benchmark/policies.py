@@ -37,6 +37,8 @@ OURS = ("weighted_random", "min_entropy")
 ENVOYS = {"round_robin": "ROUND_ROBIN", "least_request": "LEAST_REQUEST"}
 #: The first port of each kind of process; those that are many take the following ones.
 NODE_PORT, GATEWAY_PORT, ADMIN_PORT, GRPC_PORT, HTTP_PORT = 24_100, 24_200, 24_300, 24_400, 24_500
+#: What a card can take of either trace beside an H100, as the engine's model says.
+CAPACITY = {"H100": 1.0, "A100": 0.45}
 #: vLLM's setting on these cards, and the fake node's default.
 MAX_NUM_SEQS = 128
 READY_S = 60.0
@@ -71,10 +73,7 @@ def start(processes: Processes, folder: Path, seed: int) -> dict[str, str]:
     for index, policy in enumerate(OURS):
         listen = f"127.0.0.1:{GRPC_PORT + index}"
         http = f"127.0.0.1:{HTTP_PORT + index}"
-        processes.start(
-            f"control-plane-{policy}",
-            [*ISOCOST, "control-plane", "--listen", listen, "--http", http, "--policy", policy],
-        )
+        start_control_plane(processes, folder, policy, listen, http)
         for rack, members in by_rack(nodes).items():
             path = folder / f"agent-{policy}-{rack}.yaml"
             agent = {
@@ -98,6 +97,21 @@ def start(processes: Processes, folder: Path, seed: int) -> dict[str, str]:
         config = plain_bootstrap(policy, port, ADMIN_PORT + index, addresses)
         urls[name] = start_envoy(processes, folder, name, config, f"127.0.0.1:{port}")
     return urls
+
+
+def start_control_plane(
+    processes: Processes, folder: Path, policy: str, listen: str, http: str
+) -> None:
+    path = folder / f"control-plane-{policy}.yaml"
+    settings = {
+        "listen": listen,
+        "http": http,
+        "filter": {"policy": policy},
+        "entropy": {"capacity": CAPACITY},
+    }
+    path.write_text(yaml.safe_dump(settings), encoding="utf-8")
+    command = [*ISOCOST, "control-plane", "--config", str(path)]
+    processes.start(f"control-plane-{policy}", command)
 
 
 def fake_node(node: DemoNode, seed: int) -> list[str]:
@@ -184,6 +198,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         *("--rate", f"{rate:.3f}", "--seed", str(options.seed)),
                         *("--duration", str(options.round_s * options.rounds)),
                         *("--rounds", str(options.rounds), "--slo", "ttft_ms=1000,tpot_ms=50"),
+                        # The nodes are the same for all targets, and so are their capacities.
+                        *("--control-plane", f"http://127.0.0.1:{HTTP_PORT}"),
                         *("--report", str(options.out / f"{name}.json")),
                         *("--html", str(options.out / f"{name}.html")),
                         *(flag for item in urls.items() for flag in ("--target", "=".join(item))),

@@ -29,6 +29,7 @@ class NodeStatus:
     kv_usage: float | None = None
     sample_age_s: float | None = None
     clock_offset_ms: float | None = None
+    capacity: float | None = None
 
     @property
     def takes_traffic(self) -> bool:
@@ -90,4 +91,5 @@ def _node(fields: Mapping[str, Any]) -> NodeStatus:
         kv_usage=fields.get("kv_usage"),
         sample_age_s=fields.get("sample_age_s"),
         clock_offset_ms=fields.get("clock_offset_ms"),
+        capacity=fields.get("capacity"),
     )

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from isocost.bench.phases import OrderedFault
 from isocost.bench.rounds import Slice
-from isocost.config import Name, _Settings, load
+from isocost.config import Name, StrictSettings, load
 from isocost.errors import FieldError
 
 #: What a node accepts as the length of a fault at least; a shorter part of one is left out.
@@ -35,7 +35,7 @@ def _base_url(value: str) -> str:
     return value.rstrip("/")
 
 
-class FaultSettings(_Settings):
+class FaultSettings(StrictSettings):
     """One fault; further keys are its parameters, which the node checks."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False, strict=True)
@@ -51,7 +51,7 @@ class FaultSettings(_Settings):
         return dict(self.model_extra or {})
 
 
-class Scenario(_Settings):
+class Scenario(StrictSettings):
     """Times are seconds from the start of the trace that is sent."""
 
     nodes: dict[Name, Annotated[str, AfterValidator(_base_url)]] = Field(min_length=1)

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Literal
 
 from isocost.bench.access_log import LoggedRequest
-from isocost.bench.control_plane import FleetSample
+from isocost.bench.control_plane import FleetSample, NodeStatus
 from isocost.bench.result import RequestResult
 from isocost.bench.series import NodeSeries
 from isocost.bench.statistics import percentile
@@ -72,12 +72,12 @@ def known_nodes(
 
     A weight is the mean of the samples taken while requests were sent.
     """
-    racks: dict[str, str | None] = {}
+    latest: dict[str, NodeStatus] = {}
     weights: defaultdict[str, list[float]] = defaultdict(list)
     last_s = max((result.scheduled_s for result in results), default=0.0)
     for sample in samples:
         for status in sample.nodes or ():
-            racks[status.name] = status.rack
+            latest[status.name] = status
             if status.weight is not None and sample.at_s <= last_s:
                 weights[status.name].append(status.weight)
     answered: dict[str, str | None] = {
@@ -87,13 +87,18 @@ def known_nodes(
         if entry.node in answered:
             answered[entry.node] = entry.rack
     names = {node.name for node in listed}
-    sampled = sorted(racks.keys() - names)
-    silent = sorted(answered.keys() - names - racks.keys())
+    sampled = (latest[name] for name in sorted(latest.keys() - names))
+    silent = sorted(answered.keys() - names - latest.keys())
     return (
         *listed,
         *(
-            WeighedNode(name, racks[name], fmean(weights[name]) if weights[name] else None)
-            for name in sampled
+            WeighedNode(
+                node.name,
+                node.rack,
+                fmean(weights[node.name]) if weights[node.name] else None,
+                node.capacity,
+            )
+            for node in sampled
         ),
         *(WeighedNode(name, answered[name], None) for name in silent),
     )
@@ -141,8 +146,8 @@ def parts(values: Mapping[str, float | None]) -> dict[str, float | None]:
 def imbalance(
     nodes: Sequence[WeighedNode], share_of: Mapping[str, float | None]
 ) -> tuple[float | None, Basis | None]:
-    """The largest share / due share, 1 = perfect, and what is due: a part of the weights where
-    every node's is known, else of the capacities where every node's is, else the same for all.
+    """The largest share / due share, 1 = perfect, and what is due: a part of the capacities
+    where every node's is known, else of the weights where every node's is, else the same for all.
 
     A node to which nothing is due is left out: that it gets nothing is the picks' promise, not
     balance. None = there are no nodes, or no request whose node is known.
@@ -159,8 +164,8 @@ def imbalance(
 def _due(nodes: Sequence[WeighedNode]) -> tuple[Basis, dict[str, float]]:
     """The share that each node is due, by the best basis that there is."""
     bases: tuple[tuple[Basis, dict[str, float | None]], ...] = (
-        ("weight", {node.name: node.mean_weight for node in nodes}),
         ("capacity", {node.name: node.capacity for node in nodes}),
+        ("weight", {node.name: node.mean_weight for node in nodes}),
     )
     for basis, values in bases:
         due = {name: part for name, part in parts(values).items() if part is not None}

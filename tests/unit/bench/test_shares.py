@@ -41,14 +41,14 @@ def test_every_node_is_listed_that_was_named_seen_or_heard() -> None:
         FleetSample(1.0, (status("seen", weight=0.4), status("blind", weight=None))),
         FleetSample(2.0, None),
         # Nothing is sent any more: an idle fleet's weights say nothing about the shares.
-        FleetSample(9.0, (status("seen", weight=5.0),)),
+        FleetSample(9.0, (status("seen", weight=5.0, capacity=2.0),)),
     ]
     results = [answer(1.0, node="heard"), answer(0.0, node="named"), answer(0.0, node="logged")]
     log = [logged("logged"), logged("elsewhere")]
     assert known_nodes([WeighedNode("named", "r0", 0.7)], samples, log, results) == (
         WeighedNode("named", "r0", 0.7),
         WeighedNode("blind", "r", None),
-        WeighedNode("seen", "r", pytest.approx(0.3)),
+        WeighedNode("seen", "r", pytest.approx(0.3), 2.0),
         WeighedNode("heard", None, None),
         WeighedNode("logged", "rack", None),
     )
@@ -92,8 +92,9 @@ SHARES = {"a": 0.5, "b": 0.5}
 @pytest.mark.parametrize(
     ("weights", "capacities", "ratio", "basis"),
     [
-        ((0.75, 0.25), (1, 1), 2.0, "weight"),
-        ((1.0, 0.0), (1, 1), 0.5, "weight"),
+        ((0.75, 0.25), (3, 2), 1.25, "capacity"),
+        ((0.75, 0.25), (1, None), 2.0, "weight"),
+        ((1.0, 0.0), (None, None), 0.5, "weight"),
         ((0.75, None), (3, 2), 1.25, "capacity"),
         ((None, None), (3, None), 1.0, "equal"),
         ((0.0, 0.0), (None, None), 1.0, "equal"),
