@@ -30,7 +30,13 @@ from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
 from isocost.schedule import ticks
-from isocost.status import NodesPage, discovery_status, fleet_gauges, push_status
+from isocost.status import (
+    NodesPage,
+    discovery_status,
+    envoy_status,
+    fleet_gauges,
+    push_status,
+)
 from isocost.weight.override import parse_override, refuse_ignored
 
 log = logging.getLogger(__name__)
@@ -80,8 +86,9 @@ class ControlPlane:
             "policy": self._config.filter.policy,
             "table_version": self._pipeline.table_version,
             "nodes": self._pipeline.states(),
-            "envoys": self._observer.envoys(),
+            "envoys": envoy_status(self._observer),
             "decisions": vars(self._observer.decisions),
+            "stale_choices": self._observer.stale_choices,
             "discovery": discovery_status(self._registry),
             "push": push_status(self._ads),
         }
@@ -134,7 +141,7 @@ class ControlPlane:
         server = grpc.aio.server(options=server_options())
         self._ads.add_to(server)
         TelemetryService(self._registry).add_to(server)
-        observation_service.add_to(server, self._observer.apply)
+        observation_service.add_to(server, self._observer)
         try:
             server.add_insecure_port(self._config.listen)
         except RuntimeError as error:
