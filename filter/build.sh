@@ -49,6 +49,8 @@ build_here() {
     command -v wasm-ld >/dev/null || die "rustc has no rust-lld; install lld (it brings wasm-ld)"
     export CARGO_TARGET_WASM32_WASIP1_LINKER=wasm-ld
   fi
+  # A tenth of the file is padding that wasm-opt would take away; not every machine has it.
+  export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="-C link-arg=--compress-relocations"
   cargo build --locked --release --package isocost-filter --features "$FEATURES" \
     --target "$TARGET" --target-dir target
   built=target/$TARGET/release/isocost_filter.wasm

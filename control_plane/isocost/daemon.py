@@ -33,6 +33,7 @@ from isocost.schedule import ticks
 from isocost.status import (
     NodesPage,
     discovery_status,
+    envoy_status,
     fleet_gauges,
     push_status,
     signals_status,
@@ -88,9 +89,10 @@ class ControlPlane:
             "policy": self._config.filter.policy,
             "table_version": self._pipeline.table_version,
             "nodes": self._pipeline.states(),
-            "envoys": self._observer.envoys(),
+            "envoys": envoy_status(self._observer),
             "decisions": vars(self._observer.decisions),
             "signals": signals_status(self._pipeline.latest, self._config.filter.policy),
+            "stale_choices": self._observer.stale_choices,
             "discovery": discovery_status(self._registry),
             "push": push_status(self._ads),
         }
@@ -143,7 +145,7 @@ class ControlPlane:
         server = grpc.aio.server(options=server_options())
         self._ads.add_to(server)
         TelemetryService(self._registry).add_to(server)
-        observation_service.add_to(server, self._observer.apply)
+        observation_service.add_to(server, self._observer)
         try:
             server.add_insecure_port(self._config.listen)
         except RuntimeError as error:

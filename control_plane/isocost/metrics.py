@@ -1,4 +1,6 @@
-"""The control plane's Prometheus metrics. Labels are bounded: nodes of the roster, fixed words."""
+"""The control plane's Prometheus metrics. Labels are bounded: nodes of the roster, Envoys that
+report, fixed words.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,9 @@ class FleetGauges:
     #: Changes of state so far, by (from, to, reason): states and reasons are fixed words.
     transitions: Mapping[tuple[str, str, str], int]
     envoys: int
+    #: By Envoy: workers that serve, and those that no longer do.
+    workers: Mapping[str, tuple[int, int]]
+    stale_choices: int
     subscribers: int
     discovery_conflicts: int
     discovery_file_bad: bool
@@ -93,6 +98,26 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         transitions.add_metric(list(change), count)
     yield transitions
     yield GaugeMetricFamily("isocost_envoys", "Envoys that report.", value=fleet.envoys)
+    live = GaugeMetricFamily(
+        "isocost_envoy_workers_live",
+        "Workers of an Envoy that have served a request and whose filter is alive.",
+        labels=["envoy"],
+    )
+    missing = GaugeMetricFamily(
+        "isocost_envoy_workers_missing",
+        "Workers of an Envoy whose filter has failed and was not loaded again.",
+        labels=["envoy"],
+    )
+    for envoy, (live_count, missing_count) in fleet.workers.items():
+        live.add_metric([envoy], live_count)
+        missing.add_metric([envoy], missing_count)
+    yield live
+    yield missing
+    yield CounterMetricFamily(
+        "isocost_stale_choices",
+        "Requests whose list named a node that their Envoy's cluster did not have any more.",
+        value=fleet.stale_choices,
+    )
     yield GaugeMetricFamily("isocost_xds_subscribers", "Open ADS streams.", value=fleet.subscribers)
     yield GaugeMetricFamily(
         "isocost_discovery_conflicts",

@@ -112,6 +112,18 @@ def discovery_status(registry: Registry) -> dict[str, object]:
     return {"conflicts": list(registry.conflicts), "file_error": registry.file_error}
 
 
+def envoy_status(observer: FleetObserver) -> dict[str, object]:
+    """By Envoy that reports: how many of the workers that have served a request still can. Null =
+    its filter does not say.
+    """
+    return {
+        envoy: {
+            "workers": None if count is None else {"live": count.live, "expected": count.expected},
+        }
+        for envoy, count in observer.envoys().items()
+    }
+
+
 def push_status(ads: AdsService) -> dict[str, object]:
     """Table intervals over the connected Envoys, and what each of them holds."""
     intervals = ads.push_interval_ms()
@@ -148,6 +160,7 @@ def fleet_gauges(
 ) -> FleetGauges:
     """What a scrape of the metrics reads: a copy, which nothing changes while it is written."""
     latest = pipeline.latest
+    envoys = observer.envoys()
     columns = {}
     signals: Mapping[str, Mapping[str, int]] = {}
     if latest is not None:
@@ -168,7 +181,13 @@ def fleet_gauges(
         missing_inputs=missing_inputs(signals, policy),
         decisions=dict(vars(observer.decisions)),
         transitions=dict(pipeline.transitions),
-        envoys=len(observer.envoys()),
+        envoys=len(envoys),
+        workers={
+            envoy: (count.live, count.missing)
+            for envoy, count in envoys.items()
+            if count is not None
+        },
+        stale_choices=observer.stale_choices,
         subscribers=len(ads.clients()),
         discovery_conflicts=len(registry.conflicts),
         discovery_file_bad=registry.file_error is not None,

@@ -11,8 +11,8 @@ from tests.integration.conftest import StartBackend, StartEnvoy
 from tests.integration.harness.ads import AdsServer
 from tests.integration.harness.fleet_feed import FleetFeed, Row
 from tests.integration.harness.gateway import post, serving, wait_for_members
+from tests.integration.harness.picking import picking_envoy
 from tests.integration.harness.steady_load import SteadyLoad
-from tests.integration.test_field_passing import picking_envoy
 
 CHANGES = 10
 BETWEEN_CHANGES_S = 0.25

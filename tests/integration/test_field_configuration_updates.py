@@ -12,9 +12,9 @@ from tests.integration.conftest import StartBackend, StartEnvoy
 from tests.integration.harness.ads import AdsServer
 from tests.integration.harness.fleet_feed import FleetFeed, Row
 from tests.integration.harness.gateway import post, serving
+from tests.integration.harness.picking import picking_envoy
 from tests.integration.harness.steady_load import SteadyLoad
 from tests.integration.harness.wait import wait_until
-from tests.integration.test_field_passing import picking_envoy
 
 UPDATES = 8
 BETWEEN_UPDATES_S = 0.5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from itertools import count
 
 import aiohttp
@@ -12,12 +11,11 @@ import pytest
 from isocost.config import FilterSettings
 from tests.integration.conftest import StartBackend, StartEnvoy
 from tests.integration.harness.ads import AdsServer
-from tests.integration.harness.backend import Backend, status
-from tests.integration.harness.envoy import Envoy, local_bootstrap
+from tests.integration.harness.backend import status
 from tests.integration.harness.fleet_feed import FleetFeed, Row
-from tests.integration.harness.gateway import post, serving, wait_for_members
+from tests.integration.harness.gateway import post
 from tests.integration.harness.memory import rss_kb
-from tests.integration.harness.wait import wait_until
+from tests.integration.harness.picking import picking_envoy
 
 BODIES = {
     "empty": b"",
@@ -29,31 +27,6 @@ SESSION_BYTES = 8_000
 REQUESTS = 3_000
 #: A quarter of what their identities alone would take if they were kept.
 GROWTH_LIMIT_KB = SESSION_BYTES * REQUESTS // 1024 // 4
-
-
-async def picking_envoy(
-    start_envoy: StartEnvoy,
-    ads: AdsServer,
-    client: aiohttp.ClientSession,
-    backends: Sequence[Backend],
-    filter_settings: FilterSettings | None = None,
-) -> Envoy:
-    """An Envoy whose filter picks among the backends; they have received nothing."""
-    ads.publish(serving(*backends), filter_settings=filter_settings)
-    envoy = start_envoy(local_bootstrap(ads.port))
-    await wait_for_members(envoy, len(backends), len(backends))
-    policy = (filter_settings or FilterSettings()).policy
-    sent = count(1)
-
-    async def picks() -> bool:
-        await post(client, envoy)
-        last = (await envoy.logged(next(sent)))[-1]
-        return f"policy={policy} reason=picked" in last["decision"]
-
-    await wait_until(picks, "the filter picks")
-    for backend in backends:
-        backend.received.clear()
-    return envoy
 
 
 @pytest.mark.parametrize("name", BODIES)

@@ -15,8 +15,8 @@ from tests.integration.harness.envoy import Envoy
 from tests.integration.harness.fleet_feed import FleetFeed, Row
 from tests.integration.harness.gateway import serving
 from tests.integration.harness.held import Gate, held_stream
+from tests.integration.harness.picking import picking_envoy
 from tests.integration.harness.wait import wait_until
-from tests.integration.test_field_passing import picking_envoy
 
 STREAMS = 20
 UPDATES = 40

@@ -38,7 +38,11 @@ class NodeObservation:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One report of one VM. ``incarnation`` names one life of it."""
+    """One report of one VM. ``incarnation`` names one life of it.
+
+    ``stale_choices`` are requests whose list named a node that Envoy's cluster did not have any
+    more; another one served them.
+    """
 
     envoy: str
     incarnation: int
@@ -49,3 +53,5 @@ class Batch:
     fallback_no_table: int = 0
     fallback_stale_table: int = 0
     fallback_no_eligible: int = 0
+    fallback_host_failure: int = 0
+    stale_choices: int = 0

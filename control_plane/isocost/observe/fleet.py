@@ -13,6 +13,7 @@ from isocost.observe.batch import Batch
 from isocost.observe.inflight import InFlight
 from isocost.observe.latency import LastMeans, Latency
 from isocost.observe.window import SlidingSums, grown
+from isocost.observe.workers import WorkerCount, Workers
 
 #: The outcome counters of a node, in the order of ``NodeObservation``.
 OUTCOMES = (
@@ -52,6 +53,7 @@ class Decisions:
     fallback_no_table: int = 0
     fallback_stale_table: int = 0
     fallback_no_eligible: int = 0
+    fallback_host_failure: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class FleetObserver:
 
     def __init__(self, latency_window_s: float, evidence_window_s: float) -> None:
         self._in_flight = InFlight()
+        self._workers = Workers()
         self._rows: dict[int, int] = {}
         self._latencies = SlidingSums(latency_window_s, len(_LATENCIES))
         self._tpot, self._first_byte = LastMeans(), LastMeans()
@@ -100,6 +103,8 @@ class FleetObserver:
         self._in_a_row = np.zeros(0, dtype=np.int64)
         self._last_failed_s = np.zeros(0)
         self.decisions = Decisions()
+        #: Since the start of this process.
+        self.stale_choices = 0
 
     def apply(self, batch: Batch, now_s: float) -> None:
         """Count a batch; one that arrives twice or late counts once."""
@@ -108,6 +113,7 @@ class FleetObserver:
         for kind in fields(Decisions):
             total = getattr(self.decisions, kind.name) + getattr(batch, kind.name)
             setattr(self.decisions, kind.name, total)
+        self.stale_choices += batch.stale_choices
         if not batch.nodes:
             return
         rows = self._rows_of([node.node_id for node in batch.nodes])
@@ -123,9 +129,14 @@ class FleetObserver:
         self._in_a_row[rows[good]] = 0
         self._last_failed_s[rows[failed > 0]] = now_s
 
+    def apply_workers(self, envoy: str, count: WorkerCount, now_s: float) -> None:
+        """Take an Envoy's word on its workers."""
+        self._workers.apply(envoy, count, now_s)
+
     def view(self, node_ids: Sequence[int], now_s: float) -> Observed:
         """The state at ``now_s``, in the order of ``node_ids``."""
         self._in_flight.expire(now_s)
+        self._workers.expire(now_s)
         in_flight, open_age_s_sum = self._in_flight.totals(node_ids, now_s)
         rows = self._rows_of(node_ids)
         latencies = self._latencies.totals(now_s)
@@ -149,9 +160,12 @@ class FleetObserver:
         counts = [0] * len(OUTCOMES) if row is None else self._total[row].tolist()
         return dict(zip(OUTCOMES, counts, strict=True))
 
-    def envoys(self) -> dict[str, int]:
-        """Live VMs per Envoy."""
-        return self._in_flight.envoys()
+    def envoys(self) -> dict[str, WorkerCount | None]:
+        """The Envoys that report, and their workers; None = an Envoy does not say."""
+        counts = self._workers.counts()
+        return {
+            envoy: counts.get(envoy) for envoy in sorted(self._in_flight.envoys() | counts.keys())
+        }
 
     def keep(self, node_ids: Sequence[int]) -> None:
         """Forget the nodes that left the roster."""

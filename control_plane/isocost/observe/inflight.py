@@ -70,12 +70,9 @@ class InFlight:
             if now_s - since_s > ENVOY_MISSED_S:
                 del self._missed[envoy]
 
-    def envoys(self) -> dict[str, int]:
-        """Live VMs per Envoy."""
-        counts: dict[str, int] = {}
-        for envoy, _ in self._seen_s:
-            counts[envoy] = counts.get(envoy, 0) + 1
-        return counts
+    def envoys(self) -> set[str]:
+        """Those with a live VM."""
+        return {envoy for envoy, _ in self._seen_s}
 
     def known(self, node_ids: Sequence[int]) -> NDArray[np.bool_]:
         """Are the counts [n] all that is open? Not while nobody speaks, and not where an Envoy had

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from isocost.observe.batch import Batch, NodeObservation
+from isocost.observe.workers import WorkerCount
 from isocost.v1 import observation_pb2
 
 SERVICE = "isocost.v1.Observations"
@@ -39,8 +41,16 @@ _LONGEST_S = 86_400.0
 log = logging.getLogger(__name__)
 
 
-def add_to(server: grpc.aio.Server, apply: Callable[[Batch, float], None]) -> None:
-    """Serve the observation stream; every batch goes to ``apply`` with the monotonic time."""
+class Observer(Protocol):
+    """Who counts what the streams bring; ``now_s`` is the monotonic time."""
+
+    def apply(self, batch: Batch, now_s: float) -> None: ...
+
+    def apply_workers(self, envoy: str, count: WorkerCount, now_s: float) -> None: ...
+
+
+def add_to(server: grpc.aio.Server, observer: Observer) -> None:
+    """Serve the observation stream."""
 
     async def report(
         requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
@@ -52,7 +62,10 @@ def add_to(server: grpc.aio.Server, apply: Callable[[Batch, float], None]) -> No
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not an ObservationReport")
             now_s = time.monotonic()
             for batch in message.batches:
-                apply(decode_batch(batch), now_s)
+                observer.apply(decode_batch(batch), now_s)
+            if message.HasField("workers"):
+                workers = message.workers
+                observer.apply_workers(workers.envoy, decode_workers(workers), now_s)
         return observation_pb2.ObservationAck()
 
     handler = grpc.stream_unary_rpc_method_handler(
@@ -74,9 +87,16 @@ def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
         fallback_no_table=batch.fallback_no_table,
         fallback_stale_table=batch.fallback_stale_table,
         fallback_no_eligible=batch.fallback_no_eligible,
+        fallback_host_failure=batch.fallback_host_failure,
+        stale_choices=batch.stale_choices,
         # Id 0 is the filter's word for a request that no node of the roster served.
         nodes=tuple(_node(node) for node in batch.nodes if node.node_id),
     )
+
+
+def decode_workers(workers: observation_pb2.Workers) -> WorkerCount:
+    """The count, of which no more can be alive than are expected."""
+    return WorkerCount(min(workers.live, workers.expected), workers.expected)
 
 
 def _node(node: observation_pb2.NodeObservation) -> NodeObservation:

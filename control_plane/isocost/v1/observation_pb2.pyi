@@ -51,7 +51,7 @@ class NodeObservation(_message.Message):
     def __init__(self, node_id: _Optional[int] = ..., in_flight: _Optional[int] = ..., open_age_ms_sum: _Optional[int] = ..., started: _Optional[int] = ..., succeeded: _Optional[int] = ..., client_errors: _Optional[int] = ..., rate_limited: _Optional[int] = ..., server_errors: _Optional[int] = ..., resets: _Optional[int] = ..., client_aborts: _Optional[int] = ..., failed_attempts: _Optional[int] = ..., first_byte_count: _Optional[int] = ..., first_byte_us_sum: _Optional[int] = ..., tpot_count: _Optional[int] = ..., tpot_us_sum: _Optional[int] = ..., total_count: _Optional[int] = ..., total_us_sum: _Optional[int] = ..., chunks: _Optional[int] = ..., output_tokens: _Optional[int] = ..., unknown_attempts: _Optional[int] = ...) -> None: ...
 
 class ObservationBatch(_message.Message):
-    __slots__ = ("envoy", "incarnation", "sequence", "taken_at_unix_ms", "table_version", "nodes", "picked", "fallback_no_table", "fallback_stale_table", "fallback_no_eligible")
+    __slots__ = ("envoy", "incarnation", "sequence", "taken_at_unix_ms", "table_version", "nodes", "picked", "fallback_no_table", "fallback_stale_table", "fallback_no_eligible", "fallback_host_failure", "stale_choices", "leaving")
     ENVOY_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +62,9 @@ class ObservationBatch(_message.Message):
     FALLBACK_NO_TABLE_FIELD_NUMBER: _ClassVar[int]
     FALLBACK_STALE_TABLE_FIELD_NUMBER: _ClassVar[int]
     FALLBACK_NO_ELIGIBLE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_HOST_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    STALE_CHOICES_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     envoy: str
     incarnation: int
     sequence: int
@@ -72,13 +75,28 @@ class ObservationBatch(_message.Message):
     fallback_no_table: int
     fallback_stale_table: int
     fallback_no_eligible: int
-    def __init__(self, envoy: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., taken_at_unix_ms: _Optional[int] = ..., table_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[NodeObservation, _Mapping]]] = ..., picked: _Optional[int] = ..., fallback_no_table: _Optional[int] = ..., fallback_stale_table: _Optional[int] = ..., fallback_no_eligible: _Optional[int] = ...) -> None: ...
+    fallback_host_failure: int
+    stale_choices: int
+    leaving: bool
+    def __init__(self, envoy: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., taken_at_unix_ms: _Optional[int] = ..., table_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[NodeObservation, _Mapping]]] = ..., picked: _Optional[int] = ..., fallback_no_table: _Optional[int] = ..., fallback_stale_table: _Optional[int] = ..., fallback_no_eligible: _Optional[int] = ..., fallback_host_failure: _Optional[int] = ..., stale_choices: _Optional[int] = ..., leaving: _Optional[bool] = ...) -> None: ...
+
+class Workers(_message.Message):
+    __slots__ = ("envoy", "live", "expected")
+    ENVOY_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    envoy: str
+    live: int
+    expected: int
+    def __init__(self, envoy: _Optional[str] = ..., live: _Optional[int] = ..., expected: _Optional[int] = ...) -> None: ...
 
 class ObservationReport(_message.Message):
-    __slots__ = ("batches",)
+    __slots__ = ("batches", "workers")
     BATCHES_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
     batches: _containers.RepeatedCompositeFieldContainer[ObservationBatch]
-    def __init__(self, batches: _Optional[_Iterable[_Union[ObservationBatch, _Mapping]]] = ...) -> None: ...
+    workers: Workers
+    def __init__(self, batches: _Optional[_Iterable[_Union[ObservationBatch, _Mapping]]] = ..., workers: _Optional[_Union[Workers, _Mapping]] = ...) -> None: ...
 
 class ObservationAck(_message.Message):
     __slots__ = ()

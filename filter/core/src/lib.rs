@@ -21,6 +21,7 @@ mod sort;
 pub mod table;
 pub mod usage;
 pub mod wire;
+pub mod workers;
 pub mod xds;
 
 pub use fastrand::Rng;

@@ -1,6 +1,7 @@
 //! The feed role: one root context per Envoy talks to the control plane for all its VMs. It is an
 //! xDS client for rosters and tables, and carries the observations back.
 use isocost_core::backlog::Backlog;
+use isocost_core::workers::Workers;
 use isocost_core::xds::{NodeIdentity, Response, Subscription, ROSTER_TYPE, TABLE_TYPE};
 
 use crate::host::{self, Buffer, Level, Queue, Stream};
@@ -15,6 +16,9 @@ const MAX_PER_TICK: usize = 64;
 /// A control plane that was silent this long (fifteen tables) reads no reports either. Envoy would
 /// keep them for it without bound, so they wait here, where they have one.
 const SILENT_MS: u64 = 3_000;
+
+/// A stream on which nothing has come for this long (fifty tables) hangs, however open it looks.
+const HUNG_MS: u64 = 10_000;
 
 /// Who this Envoy is and where its control plane is; fixed by the configuration.
 pub struct Identity {
@@ -31,7 +35,7 @@ pub struct Feed {
     homeless: bool,
     /// The control plane has answered on the present ADS stream.
     answered: bool,
-    /// When it spoke last.
+    /// When it spoke last on that stream, or when that was opened.
     heard_ms: u64,
     observations: Link,
     roster: Subscription,
@@ -40,6 +44,7 @@ pub struct Feed {
     /// The last resource was refused: the log says it once.
     refusing: bool,
     backlog: Backlog,
+    workers: Workers,
 }
 
 impl Feed {
@@ -60,16 +65,24 @@ impl Feed {
             publisher: Publisher::default(),
             refusing: false,
             backlog: Backlog::default(),
+            workers: Workers::default(),
         }
     }
 
-    pub fn tick(&mut self, identity: &Identity, now_ms: u64, vm: &mut Vm) {
+    /// `report_is_due`: once per interval of the control plane's tables.
+    pub fn tick(&mut self, identity: &Identity, now_ms: u64, report_is_due: bool, vm: &mut Vm) {
         #[cfg(feature = "test-trap")]
         crate::test_trap::on_feed_tick();
+        if self.ads.stream().is_some() && now_ms.saturating_sub(self.heard_ms) > HUNG_MS {
+            self.give_up(vm);
+        }
         match self.ads.open(&identity.service, now_ms, &mut vm.rng) {
             Some(Ok(stream)) => {
                 vm.metrics.streams_opened.increment();
-                self.subscribe(identity, stream);
+                self.heard_ms = now_ms;
+                if !self.subscribe(identity, stream) {
+                    self.ads.give_up(now_ms, &mut vm.rng);
+                }
             }
             Some(Err(_)) if !self.homeless => {
                 self.homeless = true;
@@ -77,53 +90,68 @@ impl Feed {
             }
             _ => {}
         }
-        self.drain_queue();
+        self.drain_queue(now_ms);
         // Nothing is sent before the control plane has shown that it is there: what is written to
         // a stream that then fails is lost.
         if self.answered && now_ms.saturating_sub(self.heard_ms) <= SILENT_MS {
             let _ = self.observations.open(&identity.service, now_ms, &mut vm.rng);
-            self.report();
+            self.report(identity, now_ms, report_is_due);
+        }
+        if report_is_due {
+            self.show_age(vm);
         }
     }
 
     /// Shows the age of what was published; also while nothing new comes.
-    pub fn show_age(&self, now_unix_ms: u64, vm: &Vm) {
-        if let Some(published) = self.publisher.published() {
+    fn show_age(&self, vm: &Vm) {
+        if let (Some(published), Ok(now_unix_ms)) =
+            (self.publisher.published(), host::now_unix_ms())
+        {
             vm.metrics.table_version.record(published.table_version);
             vm.metrics.table_age_ms.record(now_unix_ms.saturating_sub(published.built_at_unix_ms));
         }
     }
 
-    fn subscribe(&mut self, identity: &Identity, stream: Stream) {
+    /// False if the stream does not carry it.
+    fn subscribe(&mut self, identity: &Identity, stream: Stream) -> bool {
         let node = NodeIdentity { id: &identity.node_id, cluster: &identity.node_cluster };
-        for subscription in [&mut self.roster, &mut self.table] {
+        [&mut self.roster, &mut self.table].into_iter().all(|subscription| {
             let mut request = Vec::new();
             subscription.subscribe(&node, &mut request);
-            // A failure shows as the stream's close.
-            let _ = stream.send(&request);
-        }
+            stream.send(&request).is_ok()
+        })
     }
 
     /// Also when nobody listens: Envoy does not bound the queue.
-    fn drain_queue(&mut self) {
+    fn drain_queue(&mut self, now_ms: u64) {
         let Some(queue) = self.queue else { return };
         for _ in 0..MAX_PER_TICK {
             let Ok(batch) = queue.pop() else { break };
+            self.workers.heard(&batch, now_ms);
             self.backlog.push(batch);
         }
     }
 
-    fn report(&mut self) {
+    /// Batches go out at once; how many VMs are alive is told with them, and also when none is left
+    /// that could hand one over.
+    fn report(&mut self, identity: &Identity, now_ms: u64, due: bool) {
         let Some(stream) = self.observations.stream() else { return };
-        if !self.backlog.is_empty() {
-            let _ = stream.send(&self.backlog.take_report());
+        if due || !self.backlog.is_empty() {
+            let mut report = self.backlog.take_report();
+            self.workers.report(&identity.node_id, now_ms, &mut report);
+            let _ = stream.send(&report);
         }
     }
 
     pub fn on_message(&mut self, token: u32, size: usize, vm: &mut Vm) {
         let Some(stream) = self.ads.stream().filter(|stream| stream.is(token)) else { return };
-        let Ok(bytes) = host::buffer(Buffer::GrpcMessage, size) else { return };
-        self.heard_ms = host::monotonic_ms();
+        let Ok(bytes) = host::buffer(Buffer::GrpcMessage, size) else {
+            // It can be neither taken nor refused, so the control plane would wait for its answer.
+            return self.give_up(vm);
+        };
+        if let Ok(now_ms) = host::monotonic_ms() {
+            self.heard_ms = now_ms;
+        }
         if !self.answered {
             self.answered = true;
             vm.metrics.feed_connected.record(1);
@@ -137,8 +165,8 @@ impl Feed {
             }
         }
         self.refusing = verdict.is_err();
-        if !reply.is_empty() {
-            let _ = stream.send(&reply);
+        if !reply.is_empty() && stream.send(&reply).is_err() {
+            self.give_up(vm);
         }
     }
 
@@ -161,16 +189,25 @@ impl Feed {
         verdict
     }
 
-    pub fn on_close(&mut self, token: u32, now_ms: u64, vm: &mut Vm) {
+    pub fn on_close(&mut self, token: u32, vm: &mut Vm) {
         if self.ads.is(token) {
-            self.ads.lost(now_ms, &mut vm.rng);
-            if self.answered {
-                self.answered = false;
-                vm.metrics.feed_connected.record(0);
-                host::log(Level::Warn, b"the control plane's stream was closed");
-            }
+            self.disconnected(vm);
         } else if self.observations.is(token) {
-            self.observations.lost(now_ms, &mut vm.rng);
+            self.observations.lost(clock_ms(), &mut vm.rng);
+        }
+    }
+
+    fn give_up(&mut self, vm: &mut Vm) {
+        self.ads.cancel();
+        self.disconnected(vm);
+    }
+
+    fn disconnected(&mut self, vm: &mut Vm) {
+        self.ads.lost(clock_ms(), &mut vm.rng);
+        if self.answered {
+            self.answered = false;
+            vm.metrics.feed_connected.record(0);
+            host::log(Level::Warn, b"the control plane's stream was closed");
         }
     }
 
@@ -179,4 +216,9 @@ impl Feed {
         self.ads.cancel();
         self.observations.cancel();
     }
+}
+
+/// Without a clock the next try is at the next tick.
+fn clock_ms() -> u64 {
+    host::monotonic_ms().unwrap_or(0)
 }

@@ -16,7 +16,7 @@ use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 
 use crate::host::{self, Buffer};
-use crate::logfmt::write_decision;
+use crate::logfmt::{write_decision, Decision};
 use crate::response::{is_nodes_answer, Flags, Upstream};
 use crate::vm::{self, Vm};
 
@@ -29,7 +29,10 @@ const DECISION: &[u8] = b"isocost";
 const NO_NODE: u64 = 0;
 
 pub struct Request {
-    config: Rc<FilterConfig>,
+    /// None: Envoy did not hand it over.
+    config: Option<Rc<FilterConfig>>,
+    /// Nothing is noted of a request whose beginning has no time: its age would be wrong.
+    followed: bool,
     /// The roster that `listed` refers to.
     roster: Option<Rc<Roster>>,
     listed: Option<Pick>,
@@ -54,9 +57,10 @@ enum Answer {
 }
 
 impl Request {
-    pub fn new(config: Rc<FilterConfig>) -> Request {
+    pub fn new(config: Option<Rc<FilterConfig>>) -> Request {
         Request {
             config,
+            followed: false,
             roster: None,
             listed: None,
             node: None,
@@ -69,41 +73,49 @@ impl Request {
     }
 
     fn route(&mut self, vm: &mut Vm) {
-        let mut version = 0;
-        let mut age_ms = 0;
-        let mut reason = Reason::NoTable;
         let mut text = Vec::with_capacity(96);
-        if let Some(fleet) = vm.view.fleet() {
-            version = fleet.version();
-            age_ms = fleet.age_ms(self.opened_unix_ms);
-            self.roster = Some(Rc::clone(fleet.roster()));
-            reason = if age_ms > self.config.max_table_age_ms {
-                Reason::StaleTable
-            } else {
-                match fleet.pick(self.config.policy, self.config.alternates, &mut vm.rng) {
-                    Some(pick) => {
-                        fleet.write_destination(&pick, &mut text);
-                        self.listed = Some(pick);
-                        Reason::Picked
-                    }
-                    None => Reason::NoEligible,
-                }
-            };
+        let mut decision = self.decide(vm, &mut text);
+        if self.listed.is_some() && host::replace_request_header(DESTINATION, &text).is_err() {
+            self.listed = None;
+            decision.reason = Reason::HostFailure;
         }
-        if self.listed.is_some() {
-            let _ = host::replace_request_header(DESTINATION, &text);
-            text.clear();
-        } else {
+        if self.listed.is_none() {
             let _ = host::remove_request_header(DESTINATION);
         }
-        write_decision(self.config.policy, reason, version, age_ms, &mut text);
+        text.clear();
+        write_decision(&decision, &mut text);
         let _ = host::set_property(DECISION, &text);
-        vm.metrics.count(reason);
-        vm.ledger.decide(reason);
+        vm.metrics.count(decision.reason);
+        vm.ledger.decide(decision.reason);
         self.node = self.listed_node();
         if let Some(node) = self.node {
             vm.ledger.open(node, self.opened_unix_ms);
         }
+    }
+
+    /// Lists the nodes, writes their addresses to `text`, and says why.
+    fn decide(&mut self, vm: &mut Vm, text: &mut Vec<u8>) -> Decision {
+        let Some(config) = self.config.as_ref().filter(|_| self.followed) else {
+            return Decision::fallback(Reason::HostFailure);
+        };
+        let Some(fleet) = vm.view.fleet() else {
+            return Decision { policy: Some(config.policy), ..Decision::fallback(Reason::NoTable) };
+        };
+        self.roster = Some(Rc::clone(fleet.roster()));
+        let age_ms = fleet.age_ms(self.opened_unix_ms);
+        let reason = if age_ms > config.max_table_age_ms {
+            Reason::StaleTable
+        } else {
+            self.listed = fleet.pick(config.policy, config.alternates, &mut vm.rng);
+            match &self.listed {
+                Some(pick) => {
+                    fleet.write_destination(pick, text);
+                    Reason::Picked
+                }
+                None => Reason::NoEligible,
+            }
+        };
+        Decision { policy: Some(config.policy), reason, table_version: fleet.version(), age_ms }
     }
 
     fn listed_node(&self) -> Option<u64> {
@@ -126,6 +138,10 @@ impl Request {
         // The node may have come after the request did.
         let used =
             attempts.used.or_else(|| newest.as_ref()?.id_at(&upstream.address)).unwrap_or(NO_NODE);
+        if attempts.stale {
+            vm.ledger.stale_choice();
+            vm.metrics.stale_choices.increment();
+        }
         if attempts.unknown > 0 {
             vm.ledger.unknown_attempts(used, attempts.unknown);
         }
@@ -183,18 +199,23 @@ impl Request {
 
 impl Context for Request {
     fn on_done(&mut self) -> bool {
-        vm::with(|vm| self.close(vm));
+        if self.followed {
+            vm::with(|vm| self.close(vm));
+        }
         true
     }
 }
 
 impl HttpContext for Request {
     fn on_http_request_headers(&mut self, _headers: usize, _end: bool) -> Action {
-        let now_us = host::monotonic_us();
-        self.timing = Timing::start(now_us);
+        let now_us = host::monotonic_us().ok();
         vm::with(|vm| {
             vm.serve();
-            self.opened_unix_ms = vm.unix_ms(now_us);
+            if let Some((now_us, unix_ms)) = now_us.and_then(|now| Some((now, vm.unix_ms(now)?))) {
+                self.followed = true;
+                self.timing = Timing::start(now_us);
+                self.opened_unix_ms = unix_ms;
+            }
             self.route(vm);
         });
         #[cfg(feature = "test-trap")]
@@ -204,7 +225,7 @@ impl HttpContext for Request {
 
     fn on_http_response_headers(&mut self, _headers: usize, end: bool) -> Action {
         // Envoy can replace an answer by one of its own; the first is what the node said.
-        if self.answer != Answer::None {
+        if !self.followed || self.answer != Answer::None {
             return Action::Continue;
         }
         vm::with(|vm| self.settle(vm));
@@ -226,7 +247,9 @@ impl HttpContext for Request {
     fn on_http_response_body(&mut self, size: usize, end: bool) -> Action {
         if let Answer::Begun(_) = self.answer {
             if size > 0 {
-                self.timing.chunk(host::monotonic_us());
+                if let Ok(now_us) = host::monotonic_us() {
+                    self.timing.chunk(now_us);
+                }
                 if let Some(usage) = &mut self.usage {
                     usage.feed(&host::buffer(Buffer::ResponseBody, size).unwrap_or_default());
                 }

@@ -14,6 +14,8 @@ mod shared;
 mod stream;
 #[cfg(feature = "test-trap")]
 mod test_trap;
+#[cfg(test)]
+mod tests;
 mod view;
 mod vm;
 

@@ -14,9 +14,12 @@ pub struct Metrics {
     pub streams_opened: Counter,
     /// Resources that the feed refused.
     pub nacks: Counter,
+    /// Envoy's cluster did not have a listed node any more.
+    pub stale_choices: Counter,
     fallback_no_table: Counter,
     fallback_stale_table: Counter,
     fallback_no_eligible: Counter,
+    fallback_host_failure: Counter,
 }
 
 impl Metrics {
@@ -27,9 +30,11 @@ impl Metrics {
             feed_connected: Gauge::define("isocost.feed_connected"),
             streams_opened: Counter::define("isocost.feed_streams_opened"),
             nacks: Counter::define("isocost.feed_nacks"),
+            stale_choices: Counter::define("isocost.stale_choices"),
             fallback_no_table: Counter::define("isocost.fallback_no_table"),
             fallback_stale_table: Counter::define("isocost.fallback_stale_table"),
             fallback_no_eligible: Counter::define("isocost.fallback_no_eligible"),
+            fallback_host_failure: Counter::define("isocost.fallback_host_failure"),
         }
     }
 
@@ -39,6 +44,7 @@ impl Metrics {
             Reason::NoTable => self.fallback_no_table.increment(),
             Reason::StaleTable => self.fallback_stale_table.increment(),
             Reason::NoEligible => self.fallback_no_eligible.increment(),
+            Reason::HostFailure => self.fallback_host_failure.increment(),
         }
     }
 }

@@ -22,8 +22,10 @@ const TICKS_PER_REPORT: u32 = 10;
 
 pub struct Root {
     context_id: u32,
-    config: Rc<FilterConfig>,
-    /// None until configured.
+    /// None until configured, and if Envoy did not hand the configuration over: its requests are
+    /// left to the fallback policy, for a refusal would cost them all.
+    config: Option<Rc<FilterConfig>>,
+    /// None as long as `config` is.
     identity: Option<Identity>,
     /// Some while this context holds the feed role.
     feed: Option<Feed>,
@@ -33,20 +35,12 @@ pub struct Root {
 
 impl Root {
     pub fn new(context_id: u32) -> Root {
-        Root {
-            context_id,
-            config: Rc::new(FilterConfig::default()),
-            identity: None,
-            feed: None,
-            waiting: false,
-            ticks: 0,
-        }
+        Root { context_id, config: None, identity: None, feed: None, waiting: false, ticks: 0 }
     }
 
     /// The error says what is wrong with the configuration.
-    fn configure(&mut self) -> Result<(), String> {
-        let bytes = host::buffer(Buffer::PluginConfiguration, usize::MAX).unwrap_or_default();
-        let config = FilterConfig::parse(&bytes).map_err(|error| error.text().to_owned())?;
+    fn configure(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let config = FilterConfig::parse(bytes).map_err(|error| error.text().to_owned())?;
         let service = grpc_service(&config.control_plane_cluster)
             .ok_or_else(|| String::from("control_plane_cluster: must be 1 to 125 bytes"))?;
         self.identity = Some(Identity {
@@ -54,7 +48,7 @@ impl Root {
             node_cluster: host::property(b"xds\0node\0cluster").unwrap_or_default(),
             service,
         });
-        self.config = Rc::new(config);
+        self.config = Some(Rc::new(config));
         Ok(())
     }
 
@@ -72,7 +66,10 @@ impl Root {
     /// Holds the feed role while the lease says so, and says whether any context does.
     fn follow_lease(&mut self, now_ms: u64) -> bool {
         let Some(me) = vm::with(|vm| vm.candidate()) else { return false };
-        let (lease, cas) = shared::lease();
+        let Ok((lease, cas)) = shared::lease() else {
+            self.stop_feed();
+            return false;
+        };
         let mine = Lease { holder: me.incarnation, heartbeat_ms: now_ms, serves: me.has_served };
         match decide(lease, &me, now_ms) {
             Decision::Hold if shared::write_lease(mine, cas) => {
@@ -97,7 +94,12 @@ impl Root {
 
 impl Context for Root {
     fn on_done(&mut self) -> bool {
-        vm::with(|vm| vm.removed(self.context_id));
+        vm::with(|vm| {
+            vm.removed(self.context_id);
+            if let Some(identity) = &self.identity {
+                vm.leave(&identity.node_id);
+            }
+        });
         true
     }
 
@@ -109,27 +111,30 @@ impl Context for Root {
 
     fn on_grpc_stream_close(&mut self, token: u32, _status: u32) {
         if let Some(feed) = &mut self.feed {
-            vm::with(|vm| feed.on_close(token, host::monotonic_ms(), vm));
+            vm::with(|vm| feed.on_close(token, vm));
         }
     }
 }
 
 impl RootContext for Root {
     fn on_configure(&mut self, _size: usize) -> bool {
-        if let Err(reason) = self.configure() {
+        let Ok(bytes) = host::buffer(Buffer::PluginConfiguration, usize::MAX) else { return true };
+        if let Err(reason) = self.configure(&bytes) {
             host::log(Level::Error, &[b"configuration: ", reason.as_bytes()].concat());
             return false;
         }
         vm::with(|vm| vm.configured(self.context_id));
         self.waiting = false;
-        host::set_tick_period(TICK_MS).is_ok()
+        // Without ticks there are no tables, and the fallback policy serves.
+        let _ = host::set_tick_period(TICK_MS);
+        true
     }
 
     fn on_tick(&mut self) {
         if !self.works() {
             return;
         }
-        let now_ms = host::monotonic_ms();
+        let Ok(now_ms) = host::monotonic_ms() else { return };
         let feed_lives = self.follow_lease(now_ms);
         self.ticks = self.ticks.wrapping_add(1);
         let report_is_due = self.ticks % TICKS_PER_REPORT == 0;
@@ -140,10 +145,7 @@ impl RootContext for Root {
                 vm.report(&identity.node_id);
             }
             if let Some(feed) = &mut self.feed {
-                feed.tick(identity, now_ms, vm);
-                if report_is_due {
-                    feed.show_age(host::now_unix_ms(), vm);
-                }
+                feed.tick(identity, now_ms, report_is_due, vm);
             }
         });
     }
@@ -153,6 +155,6 @@ impl RootContext for Root {
     }
 
     fn create_http_context(&self, _context_id: u32) -> Option<Box<dyn HttpContext>> {
-        Some(Box::new(Request::new(Rc::clone(&self.config))))
+        Some(Box::new(Request::new(self.config.clone())))
     }
 }

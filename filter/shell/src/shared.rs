@@ -1,20 +1,22 @@
 //! What the VMs of one Envoy share: the names, and how the feed's table is published and found.
 use isocost_core::lease::Lease;
 
-use crate::host::{self, Queue};
+use crate::host::{self, Failure, Queue};
 
-const LEASE: &[u8] = b"isocost.feed";
+pub const LEASE: &[u8] = b"isocost.feed";
 const ROSTER: &[u8] = b"isocost.roster";
 const TABLE: &[u8] = b"isocost.table";
 /// The version of the table, written last: what the other VMs look at.
 const VERSION: &[u8] = b"isocost.version";
 const OBSERVATIONS: &[u8] = b"isocost.observations";
 
-/// The lease, if there is one, and the number that a compare-and-set of it needs.
-pub fn lease() -> (Option<Lease>, u32) {
+/// The lease, if there is one, and the number that a compare-and-set of it needs. A failure: nobody
+/// knows whose it is.
+pub fn lease() -> host::Result<(Option<Lease>, u32)> {
     match host::shared(LEASE) {
-        Ok((bytes, cas)) => (Lease::decode(&bytes), cas),
-        Err(_) => (None, 0),
+        Ok((bytes, cas)) => Ok((Lease::decode(&bytes), cas)),
+        Err(Failure::NOT_FOUND) => Ok((None, 0)),
+        Err(failure) => Err(failure),
     }
 }
 

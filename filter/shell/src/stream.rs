@@ -47,6 +47,12 @@ impl Link {
         Some(opened)
     }
 
+    /// Ends the stream on this side, because it cannot be used.
+    pub fn give_up(&mut self, now_ms: u64, rng: &mut Rng) {
+        self.cancel();
+        self.lost(now_ms, rng);
+    }
+
     /// The stream is gone: sets the time of the next try.
     pub fn lost(&mut self, now_ms: u64, rng: &mut Rng) {
         self.stream = None;

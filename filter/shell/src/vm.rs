@@ -16,9 +16,9 @@ pub struct Vm {
     incarnation: u64,
     started_ms: u64,
     has_served: bool,
-    /// The wall clock's lead over the monotonic one. A request asks for one time only, because a
-    /// clock is among the dearest things to ask Envoy for.
-    unix_lead_ms: u64,
+    /// The wall clock's lead over the monotonic one; None while it is not known. A request asks for
+    /// one time only, because a clock is among the dearest things to ask Envoy for.
+    unix_lead_ms: Option<u64>,
     /// The root contexts that live, the one that was configured last at the end.
     roots: Vec<u32>,
     pub ledger: Ledger,
@@ -42,15 +42,18 @@ pub fn with<R>(action: impl FnOnce(&mut Vm) -> R) -> Option<R> {
 
 impl Vm {
     fn new() -> Vm {
+        // Two VMs must not be one, so without random numbers the time tells them apart.
+        let clock_us = host::monotonic_us().unwrap_or(0);
+        let random = || host::random_u64().unwrap_or(clock_us);
         Vm {
-            incarnation: host::random_u64(),
-            started_ms: host::monotonic_ms(),
+            incarnation: random(),
+            started_ms: clock_us / 1_000,
             has_served: false,
-            unix_lead_ms: 0,
+            unix_lead_ms: None,
             roots: Vec::new(),
             ledger: Ledger::new(),
             view: View::default(),
-            rng: Rng::with_seed(host::random_u64()),
+            rng: Rng::with_seed(random()),
             metrics: Metrics::define(),
             batches: 0,
         }
@@ -90,23 +93,36 @@ impl Vm {
     /// The tick's work of a VM that has requests.
     pub fn refresh(&mut self) {
         if self.has_served {
-            self.unix_lead_ms = host::now_unix_ms().wrapping_sub(host::monotonic_ms());
+            if let (Ok(unix_ms), Ok(monotonic_ms)) = (host::now_unix_ms(), host::monotonic_ms()) {
+                self.unix_lead_ms = Some(unix_ms.wrapping_sub(monotonic_ms));
+            }
             self.view.refresh();
         }
     }
 
-    /// The wall clock at this monotonic time, as of the last tick.
-    pub fn unix_ms(&self, monotonic_us: u64) -> u64 {
-        self.unix_lead_ms.wrapping_add(monotonic_us / 1_000)
+    /// The wall clock at this monotonic time, as of the last tick; None if it was never read.
+    pub fn unix_ms(&self, monotonic_us: u64) -> Option<u64> {
+        Some(self.unix_lead_ms?.wrapping_add(monotonic_us / 1_000))
+    }
+
+    /// The last root context is gone, and soon the VM: no feed must take it for a dead one.
+    pub fn leave(&mut self, envoy: &[u8]) {
+        if self.roots.is_empty() {
+            self.hand_over(envoy, true);
+        }
     }
 
     /// Hands the feed what was seen since the last batch. Call it only while a feed is alive:
     /// otherwise the queue would grow; what is not handed over stays in the ledger.
     pub fn report(&mut self, envoy: &[u8]) {
+        self.hand_over(envoy, false);
+    }
+
+    fn hand_over(&mut self, envoy: &[u8], leaving: bool) {
         if !self.has_served {
             return;
         }
-        let now_unix_ms = host::now_unix_ms();
+        let Ok(now_unix_ms) = host::now_unix_ms() else { return };
         let table_version = match self.view.fleet() {
             Some(fleet) => {
                 self.metrics.table_version.record(fleet.version());
@@ -122,6 +138,7 @@ impl Vm {
             incarnation: self.incarnation,
             sequence: self.batches,
             table_version,
+            leaving,
         };
         let mut batch = Vec::new();
         self.ledger.encode_batch(&header, now_unix_ms, &mut batch);

@@ -38,7 +38,7 @@ class AdsServer:
     async def start(self) -> Self:
         self._server = grpc.aio.server(options=server_options())
         self.service.add_to(self._server)
-        observation_service.add_to(self._server, self.observations.apply)
+        observation_service.add_to(self._server, self.observations)
         self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self._server.start()
         return self

@@ -20,9 +20,12 @@ from tests.integration.harness.wait import wait_until
 
 
 class StandInFleet(Fleet):
-    """``wasm`` is another filter than the shipped one, for Envoy and control plane alike."""
+    """``wasm`` is another filter than the shipped one, for Envoy and control plane alike;
+    ``workers`` is how many Envoy has.
+    """
 
     wasm = ""
+    workers = 2
     announcer: Announcer
 
     def __init__(self, *args: Any) -> None:
@@ -60,7 +63,7 @@ class StandInFleet(Fleet):
         """
         nodes = [backend.node for backend in backends]
         self.start_control_plane(**settings)
-        self.start_gateway()
+        self.start_gateway(self.workers)
         async with Announcer(self.grpc_port, nodes) as self.announcer:
             await wait_for_members(self.envoy, len(nodes), len(nodes))
             await wait_until(self._both_workers_pick, "the filters pick", START_S)

@@ -31,6 +31,8 @@ class FakeSubject:
             decisions={"picked": 7},
             transitions={("serving", "ejected", "failures"): 2},
             envoys=2,
+            workers={"edge-1": (3, 1)},
+            stale_choices=5,
             subscribers=4,
             discovery_conflicts=3,
             discovery_file_bad=True,
@@ -108,6 +110,9 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert "isocost_envoys 2.0" in lines
     assert 'isocost_signal_nodes{signal="kv_usage",state="absent"} 1.0' in lines
     assert 'isocost_policy_input_missing{signal="kv_usage"} 1.0' in lines
+    assert 'isocost_envoy_workers_live{envoy="edge-1"} 3.0' in lines
+    assert 'isocost_envoy_workers_missing{envoy="edge-1"} 1.0' in lines
+    assert "isocost_stale_choices_total 5.0" in lines
     assert "isocost_discovery_conflicts 3.0" in lines
     assert "isocost_discovery_file_error 1.0" in lines
     assert "isocost_tick_errors_total 0.0" in lines

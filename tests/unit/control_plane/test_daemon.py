@@ -22,6 +22,8 @@ from isocost.discovery.report import AgentReport
 from isocost.errors import ConfigError, RejectedError, StateError
 from isocost.manual import Manual, Note
 from isocost.observe.batch import Batch
+from isocost.observe.inflight import VM_GONE_S
+from isocost.observe.workers import WorkerCount
 from isocost.push import ads
 from isocost.weight.override import Override
 from tests.unit.fleet_builder import node, sample
@@ -214,6 +216,25 @@ async def test_conflicts_and_a_bad_discovery_file_are_in_status_and_metrics(
     lines = (await made.metrics_page()).decode().splitlines()
     assert "isocost_discovery_conflicts 1.0" in lines
     assert "isocost_discovery_file_error 1.0" in lines
+
+
+async def test_a_dead_worker_and_stale_choices_are_shown_while_their_envoy_reports() -> None:
+    made = daemon(None)
+    now_s = time.monotonic()
+    made._observer.apply(Batch("edge-1", 1, 1, (), stale_choices=7), now_s)
+    made._observer.apply_workers("edge-1", WorkerCount(3, 4), now_s)
+    status = made.status()
+    assert status["envoys"] == {"edge-1": {"workers": {"live": 3, "expected": 4}}}
+    assert status["stale_choices"] == 7
+    lines = (await made.metrics_page()).decode().splitlines()
+    assert 'isocost_envoy_workers_live{envoy="edge-1"} 3.0' in lines
+    assert 'isocost_envoy_workers_missing{envoy="edge-1"} 1.0' in lines
+    assert "isocost_stale_choices_total 7.0" in lines
+    made._pipeline.tick(now_s + VM_GONE_S + 0.1, 1_790_000_004_000)
+    assert made.status()["envoys"] == {}
+    lines = (await made.metrics_page()).decode().splitlines()
+    assert not any(line.startswith("isocost_envoy_workers_live{") for line in lines)
+    assert "isocost_stale_choices_total 7.0" in lines
 
 
 async def test_the_nodes_page_is_made_once_per_table_and_change_by_hand(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from isocost.observe.fleet import FleetObserver
-from isocost.push.observation_service import decode_batch
-from isocost.v1.observation_pb2 import NodeObservation, ObservationBatch
+from dataclasses import fields
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isocost.observe.batch import Batch
+from isocost.observe.fleet import Decisions, FleetObserver
+from isocost.observe.workers import WorkerCount
+from isocost.push.observation_service import decode_batch, decode_workers
+from isocost.v1.observation_pb2 import NodeObservation, ObservationBatch, ObservationReport, Workers
 
 NODE_ID = 7
 DAY_S = 86_400.0
@@ -52,3 +59,42 @@ def test_an_age_without_open_requests_and_a_time_without_answers_count_nothing()
     assert (node.open_age_s_sum, node.tpot_ms_sum, node.first_byte_ms_sum) == (0.0, 0.0, 0.0)
     (node,) = decode_batch(report(2, total_count=2, total_us_sum=2**64 - 1)).nodes
     assert node.total_ms_sum == 2 * DAY_S * 1e3
+
+
+UINT32 = st.integers(0, 2**32 - 1)
+COUNTS = [*(kind.name for kind in fields(Decisions)), "stale_choices"]
+
+
+@given(st.text(), st.lists(UINT32, min_size=len(COUNTS), max_size=len(COUNTS)), st.booleans())
+def test_every_count_of_a_batch_reads_back_as_written(
+    envoy: str, numbers: list[int], leaving: bool
+) -> None:
+    counts = dict(zip(COUNTS, numbers, strict=True))
+    data = ObservationReport(
+        batches=[
+            ObservationBatch(envoy=envoy, incarnation=1, sequence=2, leaving=leaving, **counts)
+        ]
+    ).SerializeToString()
+    report = ObservationReport.FromString(data)
+    assert not report.HasField("workers")
+    assert decode_batch(report.batches[0]) == Batch(envoy, 1, 2, (), **counts)
+
+
+@given(st.text(), UINT32, UINT32)
+def test_no_more_workers_are_alive_than_there_are(envoy: str, live: int, expected: int) -> None:
+    data = ObservationReport(workers=Workers(envoy=envoy, live=live, expected=expected))
+    report = ObservationReport.FromString(data.SerializeToString())
+    assert report.workers.envoy == envoy
+    count = decode_workers(report.workers)
+    assert count == WorkerCount(min(live, expected), expected)
+    assert count.missing >= 0
+
+
+def test_stale_choices_and_failures_of_the_host_add_up() -> None:
+    observer = FleetObserver(10.0, 5.0)
+    for sequence in (1, 2, 2):
+        batch = report(sequence)
+        batch.stale_choices, batch.fallback_host_failure = 3, 2
+        observer.apply(decode_batch(batch), 0.0)
+    assert observer.stale_choices == 6
+    assert observer.decisions.fallback_host_failure == 4

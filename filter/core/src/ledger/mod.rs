@@ -22,7 +22,12 @@ pub struct BatchHeader<'a> {
     pub sequence: u64,
     /// 0 = none.
     pub table_version: u64,
+    /// The VM ends as it should: nobody must wait for it.
+    pub leaving: bool,
 }
+
+/// The field that says so. It stands before the nodes, where the feed finds it at once.
+pub(crate) const LEAVING: u32 = 13;
 
 /// Routing decisions since the last batch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +36,7 @@ struct Decisions {
     no_table: u32,
     stale_table: u32,
     no_eligible: u32,
+    host_failure: u32,
 }
 
 /// The books of one VM.
@@ -39,6 +45,7 @@ pub struct Ledger {
     /// Ordered by node id. Boxed, so that a new node moves 16 bytes per node behind it, no more.
     entries: Vec<(u64, Box<Entry>)>,
     decisions: Decisions,
+    stale_choices: u32,
 }
 
 impl Ledger {
@@ -54,7 +61,13 @@ impl Ledger {
             Reason::NoTable => &mut decisions.no_table,
             Reason::StaleTable => &mut decisions.stale_table,
             Reason::NoEligible => &mut decisions.no_eligible,
+            Reason::HostFailure => &mut decisions.host_failure,
         } += 1;
+    }
+
+    /// Counts a request whose choice Envoy could not follow: a listed node was not in its cluster.
+    pub fn stale_choice(&mut self) {
+        self.stale_choices += 1;
     }
 
     /// A request was sent to the node. Keep `opened_ms`: the calls that follow need the same.
@@ -108,6 +121,7 @@ impl Ledger {
         put_varint(out, 3, header.sequence);
         put_fixed64(out, 4, now_ms);
         put_fixed64(out, 5, header.table_version);
+        put_varint(out, LEAVING, header.leaving.into());
         let mut line = Vec::new();
         self.entries.retain_mut(|(node_id, entry)| {
             if **entry != Entry::default() {
@@ -123,6 +137,8 @@ impl Ledger {
         put_varint(out, 8, decisions.no_table.into());
         put_varint(out, 9, decisions.stale_table.into());
         put_varint(out, 10, decisions.no_eligible.into());
+        put_varint(out, 11, decisions.host_failure.into());
+        put_varint(out, 12, core::mem::take(&mut self.stale_choices).into());
     }
 
     fn place(&self, node_id: u64) -> Result<usize, usize> {
@@ -150,7 +166,13 @@ mod tests {
 
     #[test]
     fn a_node_is_dropped_when_nothing_is_open_and_its_news_are_out() {
-        let header = BatchHeader { envoy: b"e", incarnation: 1, sequence: 1, table_version: 1 };
+        let header = BatchHeader {
+            envoy: b"e",
+            incarnation: 1,
+            sequence: 1,
+            table_version: 1,
+            leaving: false,
+        };
         let mut ledger = Ledger::new();
         ledger.open(7, 1000);
         ledger.encode_batch(&header, 1100, &mut Vec::new());

@@ -34,6 +34,8 @@ pub enum Reason {
     NoTable,
     StaleTable,
     NoEligible,
+    /// Envoy did not do or say what the choice needs.
+    HostFailure,
 }
 
 impl Reason {
@@ -44,6 +46,7 @@ impl Reason {
             Reason::NoTable => "no_table",
             Reason::StaleTable => "stale_table",
             Reason::NoEligible => "no_eligible",
+            Reason::HostFailure => "host_failure",
         }
     }
 }

@@ -55,6 +55,8 @@ batch = observation_pb2.ObservationBatch(
     fallback_no_table=1,
     fallback_stale_table=2,
     fallback_no_eligible=4,
+    fallback_host_failure=5,
+    stale_choices=6,
 )
 batch.nodes.add(
     node_id=7,
@@ -83,6 +85,11 @@ batch.nodes.add(
     failed_attempts=1,
 )
 write("batch", batch.SerializeToString(deterministic=True))
+
+report = observation_pb2.ObservationReport(
+    workers=observation_pb2.Workers(envoy="edge-1", live=2, expected=3)
+)
+write("workers", report.SerializeToString(deterministic=True))
 
 node = EnvoyNode(id="edge-1", cluster="edge")
 common = {"resource_names": ["fleet"], "type_url": TYPE}

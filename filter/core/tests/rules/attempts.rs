@@ -50,7 +50,27 @@ fn attempts_are_unknown_if_the_list_was_not_walked_in_order() {
         let attempts = judge(&roster, Some(&pick), count, address.as_bytes());
         let expected = (&[][..], count as u32 - 1, used);
         assert_eq!((attempts.failed, attempts.unknown, attempts.used), expected);
+        assert_eq!(attempts.stale, !address.is_empty());
     }
+}
+
+#[test]
+fn a_choice_is_stale_if_envoy_passed_over_a_listed_node() {
+    let (roster, pick) = listed();
+    for (count, address, stale) in [
+        (1, "10.0.0.0:8000", false),
+        (3, "10.0.0.2:8000", false),
+        (1, "10.0.0.1:8000", true), // the first was not there
+        (1, "10.0.0.3:8000", true), // none of them was
+        (1, "10.9.9.9:8000", true),
+        (2, "10.0.0.2:8000", true),
+        (4, "10.0.0.3:8000", false), // the list was used up
+        (1, "", false),              // refused before a node was chosen
+        (0, "10.0.0.1:8000", false), // Envoy did not say how often it tried
+    ] {
+        assert_eq!(judge(&roster, Some(&pick), count, address.as_bytes()).stale, stale, "{count}");
+    }
+    assert!(!judge(&roster, None, 1, b"10.0.0.3:8000").stale);
 }
 
 #[test]
@@ -66,6 +86,7 @@ fn all_listed_nodes_failed_once_the_list_is_used_up() {
         let (roster, pick) = listed_with(alternates);
         let attempts = judge(&roster, Some(&pick), count, address.as_bytes());
         assert_eq!((attempts.failed, attempts.unknown, attempts.used), (failed, unknown, used));
+        assert!(!attempts.stale);
     }
 }
 

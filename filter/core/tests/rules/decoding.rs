@@ -5,18 +5,22 @@ use isocost_core::fleet::Fleet;
 use isocost_core::pick::Policy;
 use isocost_core::roster::Roster;
 use isocost_core::table::Table;
+use isocost_core::workers::Workers;
 use isocost_core::xds::Response;
 use isocost_core::Rng;
 use proptest::prelude::*;
 
 use crate::fixtures::property;
-use crate::golden::{RESPONSE, ROSTER, TABLE};
+use crate::golden::{BATCH, RESPONSE, ROSTER, TABLE};
 
 const CONFIG: &[u8] = br#"{"policy":"min_entropy","max_table_age_ms":750,"alternates":3}"#;
 
 fn decode_everything(bytes: &[u8]) {
     let _ = Response::decode(bytes);
     let _ = FilterConfig::parse(bytes);
+    let mut workers = Workers::default();
+    workers.heard(bytes, 1);
+    assert!(workers.count(1).0 <= 1);
     if let Ok(table) = Table::decode(bytes) {
         pick_from(table);
     }
@@ -38,7 +42,7 @@ fn pick_from(table: Table) {
 
 /// A valid message with some bytes overwritten, inserted or removed, and perhaps cut.
 fn mutated() -> impl Strategy<Value = Vec<u8>> {
-    let valid = prop::sample::select(vec![ROSTER, TABLE, RESPONSE, CONFIG]);
+    let valid = prop::sample::select(vec![ROSTER, TABLE, RESPONSE, BATCH, CONFIG]);
     let edits = prop::collection::vec((any::<prop::sample::Index>(), 0u8..4, any::<u8>()), 0..6);
     (valid, edits).prop_map(|(valid, edits)| {
         let mut bytes = valid.to_vec();
@@ -74,7 +78,7 @@ proptest! {
 
 #[test]
 fn a_message_cut_anywhere_never_panics() {
-    for valid in [ROSTER, TABLE, RESPONSE, CONFIG] {
+    for valid in [ROSTER, TABLE, RESPONSE, BATCH, CONFIG] {
         for len in 0..valid.len() {
             decode_everything(&valid[..len]);
         }

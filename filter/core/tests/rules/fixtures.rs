@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use isocost_core::fleet::Fleet;
-use isocost_core::ledger::{Ending, Outcome};
+use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
 use isocost_core::roster::{Roster, RosterNode};
 use isocost_core::table::{NodeState, Table};
 use proptest::test_runner::{Config, RngSeed};
@@ -55,6 +55,16 @@ pub fn weighted(weight: &[f32]) -> Fleet {
 /// Serving nodes with these entropies, each on its own host.
 pub fn entropic(entropy: &[f32]) -> Fleet {
     Fleet::build(roster(entropy.len(), 1), table(&vec![1.0; entropy.len()], entropy)).unwrap()
+}
+
+/// What the VM of this incarnation hands over: requests open on one node.
+pub fn batch(incarnation: u64, leaving: bool) -> Vec<u8> {
+    let header = BatchHeader { envoy: b"e", incarnation, sequence: 1, table_version: 1, leaving };
+    let mut ledger = Ledger::new();
+    ledger.open(7, 1000);
+    let mut bytes = Vec::new();
+    ledger.encode_batch(&header, 1000, &mut bytes);
+    bytes
 }
 
 /// A request of which only the ending is known.

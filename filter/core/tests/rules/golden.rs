@@ -5,13 +5,15 @@ use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
 use isocost_core::pick::Reason;
 use isocost_core::roster::Roster;
 use isocost_core::table::Table;
+use isocost_core::workers::{Workers, SILENT_MS};
 use isocost_core::xds::{NodeIdentity, Response, Subscription, TABLE_TYPE};
 
-use crate::fixtures::unmeasured;
+use crate::fixtures::{batch, unmeasured};
 
 pub const ROSTER: &[u8] = include_bytes!("../golden/roster.bin");
 pub const TABLE: &[u8] = include_bytes!("../golden/table.bin");
 pub const RESPONSE: &[u8] = include_bytes!("../golden/response.bin");
+pub const BATCH: &[u8] = include_bytes!("../golden/batch.bin");
 
 #[test]
 fn the_control_planes_roster_is_read() {
@@ -71,18 +73,32 @@ fn the_control_plane_reads_our_batch() {
         (Reason::NoTable, 1),
         (Reason::StaleTable, 2),
         (Reason::NoEligible, 4),
+        (Reason::HostFailure, 5),
     ] {
         (0..count).for_each(|_| ledger.decide(reason));
     }
+    (0..6).for_each(|_| ledger.stale_choice());
     let header = BatchHeader {
         envoy: b"edge-1",
         incarnation: 0x1122_3344_5566_7788,
         sequence: 300,
         table_version: 1_790_000_000_123,
+        leaving: false,
     };
     let mut out = Vec::new();
     ledger.encode_batch(&header, NOW, &mut out);
-    assert_eq!(out, include_bytes!("../golden/batch.bin"));
+    assert_eq!(out, BATCH);
+}
+
+#[test]
+fn the_control_plane_reads_the_workers() {
+    let mut workers = Workers::default();
+    for (incarnation, now_ms) in [(1, 0), (2, 0), (3, 0), (1, SILENT_MS), (2, SILENT_MS)] {
+        workers.heard(&batch(incarnation, false), now_ms);
+    }
+    let mut report = Vec::new();
+    workers.report(b"edge-1", SILENT_MS + 1, &mut report);
+    assert_eq!(report, include_bytes!("../golden/workers.bin"));
 }
 
 #[test]

@@ -12,11 +12,16 @@ use crate::fixtures::{property, unmeasured};
 /// A NodeObservation's fields by number; a field that is not written is 0.
 type Line = BTreeMap<u32, u64>;
 
+const HEADER: BatchHeader<'_> =
+    BatchHeader { envoy: b"e", incarnation: 1, sequence: 1, table_version: 1, leaving: false };
+/// Nothing of it is written.
+const NAMELESS: BatchHeader<'_> =
+    BatchHeader { envoy: b"", incarnation: 0, sequence: 0, table_version: 0, leaving: false };
+
 /// The nodes of the next batch.
 fn batch(ledger: &mut Ledger, now_ms: u64) -> BTreeMap<u64, Line> {
-    let header = BatchHeader { envoy: b"e", incarnation: 1, sequence: 1, table_version: 1 };
     let mut bytes = Vec::new();
-    ledger.encode_batch(&header, now_ms, &mut bytes);
+    ledger.encode_batch(&HEADER, now_ms, &mut bytes);
     let mut nodes = BTreeMap::new();
     let mut reader = Reader::new(&bytes);
     while let Some((number, value)) = reader.field().unwrap() {
@@ -100,15 +105,26 @@ fn a_clock_that_steps_back_gives_age_zero() {
 
 #[test]
 fn decisions_are_counted_per_batch() {
-    let header = BatchHeader { envoy: b"", incarnation: 0, sequence: 0, table_version: 0 };
     let mut ledger = Ledger::new();
     ledger.decide(Reason::StaleTable);
+    ledger.decide(Reason::HostFailure);
+    ledger.stale_choice();
+    ledger.stale_choice();
     let mut bytes = Vec::new();
-    ledger.encode_batch(&header, 0, &mut bytes);
-    assert_eq!(bytes, [9 << 3, 1]);
+    ledger.encode_batch(&NAMELESS, 0, &mut bytes);
+    assert_eq!(bytes, [9 << 3, 1, 11 << 3, 1, 12 << 3, 2]);
     bytes.clear();
-    ledger.encode_batch(&header, 0, &mut bytes);
+    ledger.encode_batch(&NAMELESS, 0, &mut bytes);
     assert_eq!(bytes, []);
+}
+
+#[test]
+fn the_last_batch_of_a_vm_says_so_before_its_nodes() {
+    let mut ledger = Ledger::new();
+    ledger.open(7, 1000);
+    let mut bytes = Vec::new();
+    ledger.encode_batch(&BatchHeader { leaving: true, ..NAMELESS }, 0, &mut bytes);
+    assert_eq!(bytes[..2], [13 << 3, 1]);
 }
 
 #[test]

@@ -18,4 +18,5 @@ mod roster;
 mod shares;
 mod usage;
 mod wire;
+mod workers;
 mod xds;

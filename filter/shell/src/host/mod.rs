@@ -1,37 +1,50 @@
-//! All that the filter asks of Envoy. Nothing here panics: a call that fails says so.
+//! All that the filter asks of Envoy. Nothing here panics: a call that fails says so, to its caller
+//! and in the log.
 //!
 //! The only module with `unsafe` and the only one that makes host calls. Values are bytes, because
 //! headers need not be UTF-8.
 mod abi;
+mod failures;
 
 use std::ptr::null_mut;
 
-/// Why a host call gave nothing.
+/// The status with which a host call failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    NotFound,
-    CasMismatch,
-    Empty,
-    Other(u32),
+pub struct Failure(u32);
+
+impl Failure {
+    pub const NOT_FOUND: Failure = Failure(1);
+    const EMPTY: Failure = Failure(7);
+    const CAS_MISMATCH: Failure = Failure(8);
+    /// Of a call that has no answer but the one asked for.
+    const NONE: Failure = Failure(OK);
 }
+
+const OK: u32 = 0;
 
 pub type Result<T> = std::result::Result<T, Failure>;
 
-fn check(status: u32) -> Result<()> {
-    match status {
-        0 => Ok(()),
-        1 => Err(Failure::NotFound),
-        7 => Err(Failure::Empty),
-        8 => Err(Failure::CasMismatch),
-        other => Err(Failure::Other(other)),
+/// `usual` is a failure that is an answer like any other; every other one is told in the log.
+fn check(call: &'static str, usual: Failure, status: u32) -> Result<()> {
+    if status == OK {
+        return Ok(());
     }
+    let failure = Failure(status);
+    if failure != usual {
+        failures::note(call, status);
+    }
+    Err(failure)
 }
 
 /// Takes over what a call left in its two out-parameters.
-fn fetch(call: impl FnOnce(*mut *mut u8, *mut usize) -> u32) -> Result<Vec<u8>> {
+fn fetch(
+    name: &'static str,
+    usual: Failure,
+    call: impl FnOnce(*mut *mut u8, *mut usize) -> u32,
+) -> Result<Vec<u8>> {
     let mut data = null_mut();
     let mut len = 0;
-    check(call(&mut data, &mut len))?;
+    check(name, usual, call(&mut data, &mut len))?;
     if data.is_null() {
         return Ok(Vec::new());
     }
@@ -53,39 +66,45 @@ pub fn log(level: Level, text: &[u8]) {
     let _ = unsafe { abi::proxy_log(level as u32, text.as_ptr(), text.len()) };
 }
 
-/// The wall clock; 0 if the host has none.
-pub fn now_unix_ms() -> u64 {
+/// The wall clock.
+pub fn now_unix_ms() -> Result<u64> {
     let mut now_ns = 0;
-    let _ = unsafe { abi::proxy_get_current_time_nanoseconds(&mut now_ns) };
-    now_ns / 1_000_000
+    let status = unsafe { abi::proxy_get_current_time_nanoseconds(&mut now_ns) };
+    check("get_current_time", Failure::NONE, status)?;
+    Ok(now_ns / 1_000_000)
 }
 
 /// A clock that never goes back and is the same for all VMs of one Envoy.
-pub fn monotonic_us() -> u64 {
+pub fn monotonic_us() -> Result<u64> {
     const MONOTONIC: u32 = 1;
     let mut now_ns = 0;
-    let _ = unsafe { abi::clock_time_get(MONOTONIC, 0, &mut now_ns) };
-    now_ns / 1_000
+    let status = unsafe { abi::clock_time_get(MONOTONIC, 0, &mut now_ns) };
+    check("clock_time_get", Failure::NONE, status)?;
+    Ok(now_ns / 1_000)
 }
 
-pub fn monotonic_ms() -> u64 {
-    monotonic_us() / 1_000
+pub fn monotonic_ms() -> Result<u64> {
+    Ok(monotonic_us()? / 1_000)
 }
 
-pub fn random_u64() -> u64 {
+pub fn random_u64() -> Result<u64> {
     let mut bytes = [0; 8];
-    let _ = unsafe { abi::random_get(bytes.as_mut_ptr(), bytes.len()) };
-    u64::from_le_bytes(bytes)
+    let status = unsafe { abi::random_get(bytes.as_mut_ptr(), bytes.len()) };
+    check("random_get", Failure::NONE, status)?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// Ticks of the calling root context.
 pub fn set_tick_period(period_ms: u32) -> Result<()> {
-    check(unsafe { abi::proxy_set_tick_period_milliseconds(period_ms) })
+    let status = unsafe { abi::proxy_set_tick_period_milliseconds(period_ms) };
+    check("set_tick_period", Failure::NONE, status)
 }
 
 /// The parts of `path` are separated by NUL. Structured properties must not be asked for.
 pub fn property(path: &[u8]) -> Result<Vec<u8>> {
-    fetch(|data, len| unsafe { abi::proxy_get_property(path.as_ptr(), path.len(), data, len) })
+    fetch("get_property", Failure::NOT_FOUND, |data, len| unsafe {
+        abi::proxy_get_property(path.as_ptr(), path.len(), data, len)
+    })
 }
 
 /// An integer property.
@@ -96,7 +115,7 @@ pub fn property_u64(path: &[u8]) -> Option<u64> {
 
 /// Sets the filter state `wasm.<path>` of the current request.
 pub fn set_property(path: &[u8], value: &[u8]) -> Result<()> {
-    check(unsafe {
+    check("set_property", Failure::NONE, unsafe {
         abi::proxy_set_property(path.as_ptr(), path.len(), value.as_ptr(), value.len())
     })
 }
@@ -110,7 +129,9 @@ pub enum Buffer {
 
 /// The first `max_len` bytes of a buffer.
 pub fn buffer(kind: Buffer, max_len: usize) -> Result<Vec<u8>> {
-    fetch(|data, len| unsafe { abi::proxy_get_buffer_bytes(kind as u32, 0, max_len, data, len) })
+    fetch("get_buffer_bytes", Failure::NONE, |data, len| unsafe {
+        abi::proxy_get_buffer_bytes(kind as u32, 0, max_len, data, len)
+    })
 }
 
 const REQUEST_HEADERS: u32 = 0;
@@ -118,18 +139,20 @@ const RESPONSE_HEADERS: u32 = 2;
 
 #[cfg(feature = "test-trap")]
 pub fn request_header(name: &[u8]) -> Result<Vec<u8>> {
-    fetch(|data, len| unsafe {
+    fetch("get_header_map_value", Failure::NOT_FOUND, |data, len| unsafe {
         abi::proxy_get_header_map_value(REQUEST_HEADERS, name.as_ptr(), name.len(), data, len)
     })
 }
 
 /// All of them, as `isocost_core::head` reads them.
 pub fn response_headers() -> Result<Vec<u8>> {
-    fetch(|data, len| unsafe { abi::proxy_get_header_map_pairs(RESPONSE_HEADERS, data, len) })
+    fetch("get_header_map_pairs", Failure::NONE, |data, len| unsafe {
+        abi::proxy_get_header_map_pairs(RESPONSE_HEADERS, data, len)
+    })
 }
 
 pub fn replace_request_header(name: &[u8], value: &[u8]) -> Result<()> {
-    check(unsafe {
+    check("replace_header_map_value", Failure::NONE, unsafe {
         abi::proxy_replace_header_map_value(
             REQUEST_HEADERS,
             name.as_ptr(),
@@ -141,13 +164,15 @@ pub fn replace_request_header(name: &[u8], value: &[u8]) -> Result<()> {
 }
 
 pub fn remove_request_header(name: &[u8]) -> Result<()> {
-    check(unsafe { abi::proxy_remove_header_map_value(REQUEST_HEADERS, name.as_ptr(), name.len()) })
+    check("remove_header_map_value", Failure::NONE, unsafe {
+        abi::proxy_remove_header_map_value(REQUEST_HEADERS, name.as_ptr(), name.len())
+    })
 }
 
 /// A value of shared data with its compare-and-set number.
 pub fn shared(key: &[u8]) -> Result<(Vec<u8>, u32)> {
     let mut cas = 0;
-    let value = fetch(|data, len| unsafe {
+    let value = fetch("get_shared_data", Failure::NOT_FOUND, |data, len| unsafe {
         abi::proxy_get_shared_data(key.as_ptr(), key.len(), data, len, &mut cas)
     })?;
     Ok((value, cas))
@@ -155,7 +180,7 @@ pub fn shared(key: &[u8]) -> Result<(Vec<u8>, u32)> {
 
 /// With `cas` 0 the value is set in any case.
 pub fn set_shared(key: &[u8], value: &[u8], cas: u32) -> Result<()> {
-    check(unsafe {
+    check("set_shared_data", Failure::CAS_MISMATCH, unsafe {
         abi::proxy_set_shared_data(key.as_ptr(), key.len(), value.as_ptr(), value.len(), cas)
     })
 }
@@ -166,14 +191,16 @@ pub struct Queue(u32);
 /// Makes the queue if it is not there; the caller becomes the one that is told of new items.
 pub fn register_queue(name: &[u8]) -> Result<Queue> {
     let mut id = 0;
-    check(unsafe { abi::proxy_register_shared_queue(name.as_ptr(), name.len(), &mut id) })?;
+    check("register_shared_queue", Failure::NONE, unsafe {
+        abi::proxy_register_shared_queue(name.as_ptr(), name.len(), &mut id)
+    })?;
     Ok(Queue(id))
 }
 
 /// Finds a queue that a VM of this id has registered.
 pub fn resolve_queue(vm_id: &[u8], name: &[u8]) -> Result<Queue> {
     let mut id = 0;
-    check(unsafe {
+    check("resolve_shared_queue", Failure::NOT_FOUND, unsafe {
         abi::proxy_resolve_shared_queue(
             vm_id.as_ptr(),
             vm_id.len(),
@@ -187,12 +214,16 @@ pub fn resolve_queue(vm_id: &[u8], name: &[u8]) -> Result<Queue> {
 
 impl Queue {
     pub fn push(self, value: &[u8]) -> Result<()> {
-        check(unsafe { abi::proxy_enqueue_shared_queue(self.0, value.as_ptr(), value.len()) })
+        check("enqueue_shared_queue", Failure::NONE, unsafe {
+            abi::proxy_enqueue_shared_queue(self.0, value.as_ptr(), value.len())
+        })
     }
 
-    /// Failure::Empty when there is nothing.
+    /// Also a failure if there is nothing.
     pub fn pop(self) -> Result<Vec<u8>> {
-        fetch(|data, len| unsafe { abi::proxy_dequeue_shared_queue(self.0, data, len) })
+        fetch("dequeue_shared_queue", Failure::EMPTY, |data, len| unsafe {
+            abi::proxy_dequeue_shared_queue(self.0, data, len)
+        })
     }
 }
 
@@ -207,7 +238,10 @@ impl Stream {
     pub fn open(service: &str, name: &str, method: &str) -> Result<Stream> {
         proxy_wasm::hostcalls::open_grpc_stream(service, name, method, Vec::new())
             .map(Stream)
-            .map_err(|status| Failure::Other(status as u32))
+            .map_err(|status| {
+                failures::note("grpc_stream", status as u32);
+                Failure(status as u32)
+            })
     }
 
     pub fn is(self, token: u32) -> bool {
@@ -215,26 +249,31 @@ impl Stream {
     }
 
     pub fn send(self, message: &[u8]) -> Result<()> {
-        check(unsafe { abi::proxy_grpc_send(self.0, message.as_ptr(), message.len(), 0) })
+        check("grpc_send", Failure::NONE, unsafe {
+            abi::proxy_grpc_send(self.0, message.as_ptr(), message.len(), 0)
+        })
     }
 
     /// No on_grpc_stream_close follows.
     pub fn cancel(self) {
-        let _ = unsafe { abi::proxy_grpc_cancel(self.0) };
+        let _ = check("grpc_cancel", Failure::NONE, unsafe { abi::proxy_grpc_cancel(self.0) });
     }
 }
 
+/// Without an id it could not be defined, and counts nothing.
 #[derive(Clone, Copy)]
-pub struct Counter(u32);
+pub struct Counter(Option<u32>);
 
 #[derive(Clone, Copy)]
-pub struct Gauge(u32);
+pub struct Gauge(Option<u32>);
 
-fn define_metric(kind: u32, name: &str) -> u32 {
-    // An id that no metric has, in case it cannot be defined.
-    let mut id = u32::MAX;
-    let _ = unsafe { abi::proxy_define_metric(kind, name.as_ptr(), name.len(), &mut id) };
-    id
+fn define_metric(kind: u32, name: &str) -> Option<u32> {
+    let mut id = 0;
+    check("define_metric", Failure::NONE, unsafe {
+        abi::proxy_define_metric(kind, name.as_ptr(), name.len(), &mut id)
+    })
+    .ok()?;
+    Some(id)
 }
 
 impl Counter {
@@ -243,7 +282,9 @@ impl Counter {
     }
 
     pub fn increment(self) {
-        let _ = unsafe { abi::proxy_increment_metric(self.0, 1) };
+        let Some(id) = self.0 else { return };
+        let _ =
+            check("increment_metric", Failure::NONE, unsafe { abi::proxy_increment_metric(id, 1) });
     }
 }
 
@@ -253,6 +294,8 @@ impl Gauge {
     }
 
     pub fn record(self, value: u64) {
-        let _ = unsafe { abi::proxy_record_metric(self.0, value) };
+        let Some(id) = self.0 else { return };
+        let _ =
+            check("record_metric", Failure::NONE, unsafe { abi::proxy_record_metric(id, value) });
     }
 }
