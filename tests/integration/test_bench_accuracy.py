@@ -19,7 +19,7 @@ BAR = 0.02
 #: First pieces after 1 s on average, so that the bar is far above what a scheduler does.
 SCALE = 2.5
 #: A machine that others use too may be too busy: the run says so, and is repeated.
-TRIES = 3
+TRIES = 5
 
 
 async def test_percentiles_are_within_2_percent_at_1000_requests_a_second_from_one_process(
@@ -27,7 +27,7 @@ async def test_percentiles_are_within_2_percent_at_1000_requests_a_second_from_o
 ) -> None:
     trace = write_trace(tmp_path / "trace.csv", RATE_PER_S, DURATION_S)
     planned = plan(REQUESTS, 1, SCALE)
-    told, valid = [], False
+    told = []
     for attempt in range(TRIES):
         folder = tmp_path / str(attempt)
         folder.mkdir()
@@ -42,13 +42,11 @@ async def test_percentiles_are_within_2_percent_at_1000_requests_a_second_from_o
         found = {"recorded": errors(report, recorded), "planned": errors(report, distribution)}
         told.append(f"busy {report['machine_busy']:.0%}, late {report['lateness_ms']}, {found}")
         print(told[-1])
-        valid = valid or report["valid"]
         # What the server really did is the measure; on a quiet machine it does as planned.
         measures = ("recorded", "planned") if report["valid"] else ("recorded",)
         if all(abs(error) <= BAR for name in measures for error in found[name].values()):
             return
-    assert not valid, told
-    pytest.skip(f"the machine was too busy in all of {TRIES} runs: {told}")
+    pytest.fail(f"not within {BAR:.0%} in any of {TRIES} runs:\n" + "\n".join(told))
 
 
 def errors(report: dict[str, Any], delays_s: Iterable[tuple[float, float]]) -> dict[str, float]:

@@ -54,12 +54,20 @@ class Observer:
         self.samples.append(FleetSample(at_s, nodes))
 
     async def sample_each_second(self, now_s: Callable[[], float]) -> None:
-        """Sample at even intervals until cancelled; ``now_s`` gives the trace's time."""
-        start_s = time.monotonic()
-        count = 0
+        """Sample at once, then in the middle of each further second, until cancelled; ``now_s``
+        gives the trace's time.
+
+        At a second's edge a sample that comes a millisecond early would stand in the step before,
+        and leave its own step of the series without one.
+        """
+        due_s = now_s()
         while self._control_plane is not None:
+            await asyncio.sleep(max(due_s - now_s(), 0.0))
             await self.sample(now_s())
             # A late answer costs its own samples, and moves no other.
-            elapsed_s = time.monotonic() - start_s
-            count = max(count + 1, int(elapsed_s / SAMPLE_S))
-            await asyncio.sleep(max(start_s + count * SAMPLE_S - time.monotonic(), 0.0))
+            due_s = max(_middle_s(due_s) + SAMPLE_S, _middle_s(now_s()))
+
+
+def _middle_s(at_s: float) -> float:
+    """The middle of the second that ``at_s`` is in."""
+    return (at_s // SAMPLE_S + 0.5) * SAMPLE_S

@@ -67,7 +67,8 @@ class Replay:
         self._settings = settings
         self._prompts = PromptSource(settings.seed)
         self._start_s = start_s
-        self._epoch_s = time.perf_counter() - start_s
+        #: When the trace's time was 0; None until the replay begins.
+        self._epoch_s: float | None = None
         self._fields = _fields(settings)
         self._results: list[RequestResult] = []
         self._sending: asyncio.Task[None] | None = None
@@ -84,8 +85,8 @@ class Replay:
 
     @property
     def now_s(self) -> float:
-        """The trace's time."""
-        return time.perf_counter() - self._epoch_s
+        """The trace's time; it stands at the start until the replay begins."""
+        return self._start_s if self._epoch_s is None else time.perf_counter() - self._epoch_s
 
     def stop(self) -> None:
         """End the run now: what has not been answered is left out of its results."""

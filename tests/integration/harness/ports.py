@@ -31,3 +31,14 @@ def free_port() -> int:
                 continue
             return port
     raise AssertionError("unreachable: the candidates do not end")
+
+
+def free_ports(count: int) -> int:
+    """The first of so many consecutive ports that nothing listens on."""
+    first = last = free_port()
+    while last - first + 1 < count:
+        port = free_port()
+        # One in between is taken: begin anew behind it.
+        first = first if port == last + 1 else port
+        last = port
+    return first

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from isocost.bench.access_log import AccessLog
 from isocost.bench.control_plane import ControlPlane, NodeStatus
@@ -55,6 +56,50 @@ async def test_samples_keep_their_time_and_a_silent_control_plane_is_one_without
     assert [sample.at_s for sample in observer.samples] == [3.0, 4.0]
     assert observer.samples[0].nodes is not None and observer.samples[1].nodes is None
     assert observer.latest == {}
+
+
+class VirtualTime:
+    """A control plane whose answers take time, and a clock that goes on only by waiting."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, now_s: float, *answers_s: float) -> None:
+        self.now_s = now_s
+        self._answers_s = answers_s
+        self._asked = 0
+        self.observer = Observer(None, self)  # type: ignore[arg-type]
+        monkeypatch.setattr("isocost.bench.observer.asyncio.sleep", self._sleep)
+
+    async def nodes(self) -> tuple[NodeStatus, ...]:
+        if self._asked == len(self._answers_s):
+            raise asyncio.CancelledError
+        self.now_s += self._answers_s[self._asked]
+        self._asked += 1
+        return ()
+
+    async def _sleep(self, seconds: float) -> None:
+        # A timer may fire a little early.
+        self.now_s += max(seconds - 0.001, 0.0)
+
+    async def sampled_at_s(self) -> list[float]:
+        with pytest.raises(asyncio.CancelledError):
+            await self.observer.sample_each_second(lambda: self.now_s)
+        return [round(sample.at_s, 2) for sample in self.observer.samples]
+
+
+async def test_every_second_is_sampled_in_its_middle_wherever_the_run_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for start_s in (0.0, 0.3, 0.5, 0.7, 0.99):
+        time = VirtualTime(monkeypatch, start_s, *[0.02] * 4)
+        assert await time.sampled_at_s() == [start_s, 1.5, 2.5, 3.5]
+
+
+async def test_a_late_answer_costs_its_own_samples_and_moves_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    time = VirtualTime(monkeypatch, 0.0, 0.01, 2.7, 0.01, 0.01, 0.01)
+    assert await time.sampled_at_s() == [0.0, 1.5, 4.5, 5.5, 6.5]
+    time = VirtualTime(monkeypatch, 0.0, 0.01, 2.2, 0.01, 0.01)
+    assert await time.sampled_at_s() == [0.0, 1.5, 3.7, 4.5]
 
 
 async def test_without_control_plane_and_log_nothing_is_seen() -> None:

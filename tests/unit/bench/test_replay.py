@@ -199,6 +199,15 @@ async def test_a_later_part_of_a_trace_keeps_its_times_and_starts_at_once() -> N
     assert 1000.0 <= result.sent_s <= result.end_s < 1030.0
 
 
+async def test_the_traces_time_stands_at_the_start_until_the_replay_begins() -> None:
+    async with server(streaming(TEXT, USAGE, DONE)) as url:
+        replay = Replay([TraceRequest(1000.0, 10, 11)], ReplaySettings(url, "m"), start_s=1000.0)
+        await asyncio.sleep(0)
+        assert replay.now_s == 1000.0
+        (result,) = await replay.run()
+        assert replay.now_s >= result.end_s > 1000.0
+
+
 async def test_a_stopped_replay_gives_what_was_answered_so_far() -> None:
     answered = asyncio.Event()
     count = 0
