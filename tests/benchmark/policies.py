@@ -16,11 +16,11 @@ from isocost.bench.load import load
 from isocost.bench.trace import TraceRequest
 from isocost.demo.fleet import MODEL, by_rack, fleet
 from isocost.demo.processes import Processes
-from isocost.fake.capacity import capacity_per_s
 from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware
 from isocost.fake.models import model_named
 from isocost.fake.sequence import Prompt
+from tests.benchmark.capacity import capacity_per_s
 from tests.benchmark.stage import NODE_PORT, Stage
 
 NODES = fleet(NODE_PORT)

@@ -47,7 +47,17 @@ def test_the_wheel_holds_the_bootstrap_and_the_trace_with_its_notice(
     } <= names
 
 
-def test_the_wheel_brings_the_command_and_the_licence(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_brings_the_command(wheel: zipfile.ZipFile) -> None:
     (entry_points,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     assert b"isocost = isocost.cli.main:main" in wheel.read(entry_points)
-    assert any(name.endswith("licenses/LICENSE") for name in wheel.namelist())
+
+
+def test_the_wheel_names_its_licences_and_brings_their_texts(wheel: zipfile.ZipFile) -> None:
+    (metadata,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    fields = wheel.read(metadata).decode().splitlines()
+    assert "License-Expression: Apache-2.0 AND CC-BY-4.0" in fields
+    files = {line.removeprefix("License-File: ") for line in fields if line.startswith("License-F")}
+    notices = {str(path.relative_to(ROOT)) for path in WASM.parent.glob("NOTICE-*.txt")}
+    assert files == {"LICENSE", *notices} and len(notices) == 3
+    folder = Path(metadata).parent / "licenses"
+    assert {str(folder / name) for name in files} <= set(wheel.namelist())

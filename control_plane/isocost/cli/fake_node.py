@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from isocost.errors import ConfigError, FieldError
 from isocost.fake.cards import CARDS
+from isocost.fake.hardware import Hardware
 from isocost.fake.models import MODELS, model_named
+from isocost.fake.settings import METRICS, FakeNodeSettings
 
 if TYPE_CHECKING:
     from isocost.fake.server import Server
-    from isocost.fake.settings import FakeNodeSettings
 
 SUMMARY = "run fake GPU nodes: OpenAI-compatible servers in front of modelled engines"
 EXAMPLES = """  isocost fake-node
@@ -70,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics",
         default="vllm",
-        choices=("vllm", "sglang"),
+        choices=METRICS,
         help="whose names the metrics have (default %(default)s)",
     )
     parser.add_argument(
@@ -106,9 +107,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _nodes(args: argparse.Namespace) -> Iterator[FakeNodeSettings]:
-    from isocost.fake.hardware import Hardware
-    from isocost.fake.settings import FakeNodeSettings
-
     host, port = args.listen
     most = _LAST_PORT - port + 1
     if args.count is not None and port and args.count > most:
@@ -147,21 +145,16 @@ def _listen(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class _Between:
-    def __init__(self, low: int, high: int) -> None:
-        self._low, self._high = low, high
-
-    def __call__(self, text: str) -> int:
-        if not text.isdigit() or not self._low <= int(text) <= self._high:
+def _between(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isdigit() or not low <= int(text) <= high:
             raise argparse.ArgumentTypeError(
-                f"{text!r} is not allowed; must be an integer between {self._low} and {self._high}"
+                f"{text!r} is not allowed; must be an integer between {low} and {high}"
             )
         return int(text)
 
-
-def _between(low: int, high: int) -> _Between:
-    return _Between(low, high)
+    return read
 
 
 def _chunks(text: str) -> int | None:
-    return None if text == "token" else _Between(2, 1_000_000)(text)
+    return None if text == "token" else _between(2, 1_000_000)(text)

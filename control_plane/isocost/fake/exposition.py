@@ -6,10 +6,12 @@ Written here because many nodes in one process are scraped several times a secon
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 Labels = Mapping[str, str]
+#: The value of a gauge (running, waiting, kv_usage), or None: the page must not have it.
+Reading = Callable[[str], float | None]
 
 
 class Histogram:

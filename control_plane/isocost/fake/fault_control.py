@@ -25,8 +25,6 @@ class FaultControl:
         self._schedule = FaultSchedule()
         self._active: dict[type[Fault], Entry] = {}
         self._timer: asyncio.TimerHandle | None = None
-        #: Requests that the active Status has answered.
-        self._answered = 0
 
     def order(self, orders: Sequence[Order]) -> None:
         self._schedule.order(self._loop.time(), orders)
@@ -45,8 +43,8 @@ class FaultControl:
         entry = self._active.get(Status)
         if entry is None or not isinstance(entry.fault, Status):
             return None
-        self._answered += 1
-        if self._answered == entry.fault.requests:
+        entry.answered += 1
+        if entry.answered == entry.fault.requests:
             self._schedule.end(entry)
             self._update()
         return entry.fault.status
@@ -75,9 +73,7 @@ class FaultControl:
     def _update(self) -> None:
         self.stop()
         now_s = self._loop.time()
-        before, self._active = self._active, self._schedule.active(now_s)
-        if before.get(Status) is not self._active.get(Status):
-            self._answered = 0
+        self._active = self._schedule.active(now_s)
         next_s = self._schedule.next_change_s(now_s)
         if next_s is not None:
             self._timer = self._loop.call_at(next_s, self._update)

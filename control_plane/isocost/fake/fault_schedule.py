@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from isocost.fake.faults import Fault, Order
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Entry:
     """An ordered fault: it holds from ``start_s`` to before ``end_s``, which may be infinite."""
 
     fault: Fault
     start_s: float
     end_s: float
+    #: Requests that it has answered, while it was the one of its kind that holds.
+    answered: int = 0
 
     def active(self, now_s: float) -> bool:
         return self.start_s <= now_s < self.end_s

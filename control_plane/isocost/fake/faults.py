@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 from isocost.fake.strict import Json, inside, integer, known_keys, number, refuse
 
@@ -16,34 +16,24 @@ MIN_FOR_S = 0.01
 _WHEN = ("fault", "after_s", "for_s")
 
 
-class Fault(Protocol):
+@dataclass(frozen=True, slots=True)
+class Fault:
     """One kind with its parameters. ``needs_end``: nobody could reach the node to end it."""
 
     name: ClassVar[str]
-    needs_end: ClassVar[bool]
-
-    @classmethod
-    def read(cls, data: Json) -> Self:
-        """BadRequestError: a parameter is missing, or not in its range."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    """A fault without parameters."""
-
     needs_end: ClassVar[bool] = False
 
     @classmethod
     def read(cls, _: Json) -> Self:
+        """BadRequestError: a parameter is missing, or not in its range."""
         return cls()
 
 
 @dataclass(frozen=True, slots=True)
-class Slow:
+class Slow(Fault):
     """Everything that the engine does takes ``factor`` times as long."""
 
     name: ClassVar[str] = "slow"
-    needs_end: ClassVar[bool] = False
     factor: float
 
     @classmethod
@@ -52,18 +42,17 @@ class Slow:
 
 
 @dataclass(frozen=True, slots=True)
-class Hang(_Plain):
+class Hang(Fault):
     """The engine stands still: requests are taken and get no token; all pages answer."""
 
     name: ClassVar[str] = "hang"
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class Status(Fault):
     """Completions are answered at once with ``status``; after ``requests`` of them it is over."""
 
     name: ClassVar[str] = "status"
-    needs_end: ClassVar[bool] = False
     status: int
     requests: int | None
 
@@ -77,7 +66,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse(_Plain):
+class Refuse(Fault):
     """Nobody listens: new connections are refused, idle ones closed, open requests go on."""
 
     name: ClassVar[str] = "refuse"
@@ -85,13 +74,12 @@ class Refuse(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(Fault):
     """A stream's connection is reset after ``chunks`` pieces, or before its last one; an answer
     in one piece gets the reset instead of the answer.
     """
 
     name: ClassVar[str] = "reset"
-    needs_end: ClassVar[bool] = False
     chunks: int
 
     @classmethod
@@ -100,7 +88,7 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
-class OutOfMemory(_Plain):
+class OutOfMemory(Fault):
     """The engine dies: open requests end in an error, nobody listens, then it starts anew."""
 
     name: ClassVar[str] = "oom"
@@ -108,7 +96,7 @@ class OutOfMemory(_Plain):
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class Restart(Fault):
     """As OutOfMemory, for ``down_s`` seconds."""
 
     name: ClassVar[str] = "restart"
@@ -127,25 +115,24 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
-class StaleMetrics(_Plain):
+class StaleMetrics(Fault):
     """The metrics and the telemetry page do not answer; the engine serves as before."""
 
     name: ClassVar[str] = "stale_metrics"
 
 
 @dataclass(frozen=True, slots=True)
-class FrozenMetrics(_Plain):
+class FrozenMetrics(Fault):
     """Both pages repeat what they told when the fault began."""
 
     name: ClassVar[str] = "frozen_metrics"
 
 
 @dataclass(frozen=True, slots=True)
-class ClockSkew:
+class ClockSkew(Fault):
     """The node's wall clock is ahead by ``seconds``, or behind if they are negative."""
 
     name: ClassVar[str] = "clock_skew"
-    needs_end: ClassVar[bool] = False
     seconds: float
 
     @classmethod
@@ -154,11 +141,10 @@ class ClockSkew:
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class Delay(Fault):
     """Every piece in either direction is ``ms`` late, more or less by up to ``jitter_ms``."""
 
     name: ClassVar[str] = "delay"
-    needs_end: ClassVar[bool] = False
     ms: float
     jitter_ms: float
 
@@ -169,11 +155,10 @@ class Delay:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Fault):
     """Every piece in either direction is lost with the chance ``fraction`` and sent again."""
 
     name: ClassVar[str] = "loss"
-    needs_end: ClassVar[bool] = False
     fraction: float
 
     @classmethod
@@ -212,7 +197,7 @@ class Order:
 
 
 def parameters(fault: Fault) -> Json:
-    return dataclasses.asdict(fault)  # type: ignore[call-overload, no-any-return]
+    return dataclasses.asdict(fault)
 
 
 def parse_orders(data: object) -> list[Order]:
@@ -246,4 +231,4 @@ def _parse_order(data: object) -> Order:
 
 
 def _fields(kind: type[Fault]) -> Sequence[str]:
-    return [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    return [field.name for field in dataclasses.fields(kind)]

@@ -65,7 +65,10 @@ class Listener:
         self._opening = None
 
     async def _listen(self) -> None:
-        self._server = await asyncio.get_running_loop().create_server(
-            self._protocol, self._host, self.port, backlog=BACKLOG
+        server = await asyncio.get_running_loop().create_server(
+            self._protocol, self._host, self.port, backlog=BACKLOG, start_serving=False
         )
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port = server.sockets[0].getsockname()[1]
+        # Before it serves: who cancels this in between must find it to close it.
+        self._server = server
+        await server.start_serving()

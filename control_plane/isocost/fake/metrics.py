@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from isocost.fake.engine import Engine
-from isocost.fake.metrics_page import EngineMetrics, Reading
+from isocost.fake.exposition import Reading
 from isocost.fake.metrics_sglang import SglangMetrics
 from isocost.fake.metrics_vllm import VllmMetrics
+from isocost.fake.sequence import Progress
 
-KINDS = ("vllm", "sglang")
+
+class EngineMetrics(Protocol):
+    """What a page of every kind must do: it counts what the engine itself does not."""
+
+    def observe(self, progress: Progress) -> None:
+        """Sees all progress of all requests, in order."""
+
+    def page(self) -> bytes:
+        """The page now; the engine has been advanced to the present."""
 
 
 def engine_metrics(
     kind: str, engine: Engine, model: str, reading: Reading, clock: Callable[[], float]
 ) -> EngineMetrics:
-    """``kind`` is one of KINDS; ``reading``: see FakeTelemetry.engine_reading."""
+    """``kind`` is one of settings.METRICS; ``reading``: see FakeTelemetry.engine_reading."""
     if kind == "sglang":
         return SglangMetrics(engine, model, reading, clock)
     return VllmMetrics(engine, model, reading)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from isocost.fake.engine import Engine
-from isocost.fake.exposition import Histogram, head, line
+from isocost.fake.exposition import Histogram, Reading, head, line
 from isocost.fake.kv_cache import BLOCK_TOKENS
-from isocost.fake.metrics_page import Reading
 from isocost.fake.sequence import Progress
 from isocost.fake.window import Window
 

@@ -6,9 +6,8 @@ import time
 from collections.abc import Iterator
 
 from isocost.fake.engine import Engine
-from isocost.fake.exposition import Histogram, head, line
+from isocost.fake.exposition import Histogram, Reading, head, line
 from isocost.fake.kv_cache import BLOCK_TOKENS
-from isocost.fake.metrics_page import Reading
 from isocost.fake.sequence import Progress
 
 # vLLM's own buckets.

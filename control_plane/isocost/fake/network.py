@@ -58,10 +58,12 @@ class Network:
         self._connections.discard(connection)
 
     def close_idle(self) -> None:
-        """Close the connections without an open request."""
+        """Close the connections without an open request, behind answers that are still on their
+        way.
+        """
         for connection in tuple(self._connections):
             if not connection.busy:
-                connection.abort()
+                connection.close()
 
     def abort(self) -> None:
         """Cut every connection now."""
@@ -124,8 +126,14 @@ class Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._in.send(self._handler.data_received, data)
 
-    def eof_received(self) -> bool | None:
-        return self._handler.eof_received()
+    def eof_received(self) -> bool:
+        """It comes behind the data; what the handler makes of it is known only then."""
+        self._in.send(self._end_of_input)
+        return True
+
+    def _end_of_input(self) -> None:
+        if not self._handler.eof_received():
+            self._connection.close()
 
     def pause_writing(self) -> None:
         self._handler.pause_writing()

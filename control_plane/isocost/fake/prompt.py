@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from isocost.fake.kv_cache import BLOCK_TOKENS
-from isocost.fake.prefix import piece_hashes
+from isocost.fake.prefix import chained_hashes, piece_hashes
 from isocost.fake.sequence import Prompt
 from isocost.fake.strict import Json, inside, integer, known_keys, refuse
 
@@ -16,18 +16,29 @@ _ROLE_BYTES = 4 * BYTES_PER_TOKEN
 _MAX_TOKENS = 2**31
 
 
-def read_prompt(data: Json, chat: bool) -> Prompt:
-    """BadRequestError: neither ``fake_prompt`` nor what the interface wants, or not well formed."""
+def read_prompt(data: Json, chat: bool, check_length: Callable[[int], None]) -> Prompt:
+    """``check_length`` gets the tokens before the work that takes time for each of them: all
+    nodes of the process stand still meanwhile.
+
+    BadRequestError: neither ``fake_prompt`` nor what the interface wants, or not well formed.
+    """
     given = data.get("fake_prompt")
     if given is not None:
         with inside("fake_prompt"):
-            return _given(given)
-    text = b"".join(_chat(data)) if chat else _completion(data)
-    return Prompt(len(text) // BYTES_PER_TOKEN, piece_hashes(text))
+            tokens, block_tokens, hashes = _given(given)
+        check_length(tokens)
+        # Names that stand for all the blocks up to theirs, also where the given ones do not.
+        return Prompt(tokens, chained_hashes(b"%d," % item for item in hashes), block_tokens)
+    text = b"".join(_chat(data)) if chat else _completion(data, check_length)
+    tokens = len(text) // BYTES_PER_TOKEN
+    check_length(tokens)
+    return Prompt(tokens, piece_hashes(text))
 
 
-def _given(data: object) -> Prompt:
-    """A prompt that only has its length and the names of its blocks, as published traces have it.
+def _given(data: object) -> tuple[int, int, list[int]]:
+    """Tokens of the prompt, tokens of a block, and the hash of each block.
+
+    A prompt that only has its length and the names of its blocks, as published traces have it.
 
     A last block that is not full cannot be found again, so its name is left out.
     """
@@ -44,16 +55,10 @@ def _given(data: object) -> Prompt:
     most = -(-tokens // block_tokens)
     if len(hashes) > most:
         refuse("block_hashes", len(hashes), f"must be at most {most} for {tokens} tokens")
-    return Prompt(tokens, _chained(hashes[: tokens // block_tokens]), block_tokens)
+    return tokens, block_tokens, hashes[: tokens // block_tokens]
 
 
-def _chained(hashes: Sequence[int]) -> tuple[int, ...]:
-    """Names that stand for all the blocks up to theirs, also where the given ones do not."""
-    chain = 0
-    return tuple(chain := hash((chain, item)) % 2**64 for item in hashes)
-
-
-def _completion(data: Json) -> bytes:
+def _completion(data: Json, check_length: Callable[[int], None]) -> bytes:
     prompt = data.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and not isinstance(prompt[0], int):
         prompt = prompt[0]
@@ -61,6 +66,7 @@ def _completion(data: Json) -> bytes:
         return _whole_tokens(prompt)
     if not isinstance(prompt, list) or not prompt or any(type(item) is not int for item in prompt):
         refuse("prompt", prompt, "must be a text or a list of token numbers")
+    check_length(len(prompt))
     return b"".join((item % 2**32).to_bytes(BYTES_PER_TOKEN, "little") for item in prompt)
 
 

@@ -41,15 +41,18 @@ def parse_request(body: bytes, chat: bool, model: str, max_length_tokens: int) -
         raise BadRequestError(404, f"The model `{asked}` does not exist.", "model")
     if integer(data, "n", 1, 128, 1) != 1:
         refuse("n", data["n"], "a fake node gives one answer to a request")
-    prompt = read_prompt(data, chat)
     output_tokens = _output_tokens(data, chat)
-    if prompt.tokens + output_tokens > max_length_tokens:
-        raise BadRequestError(
-            400,
-            f"This model's maximum context length is {max_length_tokens} tokens; requested are "
-            f"{prompt.tokens} in the prompt and {output_tokens} for the answer.",
-            "messages" if chat else "prompt",
-        )
+
+    def check_length(prompt_tokens: int) -> None:
+        if prompt_tokens + output_tokens > max_length_tokens:
+            raise BadRequestError(
+                400,
+                f"This model's maximum context length is {max_length_tokens} tokens; requested "
+                f"are {prompt_tokens} in the prompt and {output_tokens} for the answer.",
+                "messages" if chat else "prompt",
+            )
+
+    prompt = read_prompt(data, chat, check_length)
     stream = boolean(data, "stream")
     return CompletionRequest(
         chat=chat,

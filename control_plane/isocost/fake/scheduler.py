@@ -101,7 +101,8 @@ class Scheduler:
     def leave(self, sequence: Sequence) -> None:
         """Out of the running ones; its blocks are free."""
         del self.running[sequence.number]
-        self._admissions_s -= sequence.admitted_s
+        # Sums of floats drift: from 0 again whenever the engine is empty.
+        self._admissions_s = self._admissions_s - sequence.admitted_s if self.running else 0.0
         tokens = sequence.computed_tokens
         if sequence.offset is not None:
             tokens = sequence.offset + self.steps

@@ -13,15 +13,17 @@ from aiohttp import web
 from isocost.fake.answers import Answer, error_body, error_events, fake_text, model_list
 from isocost.fake.driver import EngineDiedError
 from isocost.fake.faults import Reset, parse_orders
+from isocost.fake.models import MODELS
 from isocost.fake.network import Connection
 from isocost.fake.node import FakeNode
+from isocost.fake.prompt import BYTES_PER_TOKEN
 from isocost.fake.requests import CompletionRequest, parse_request
 from isocost.fake.sequence import coarse_marks
 from isocost.fake.settings import FakeNodeSettings
 from isocost.fake.strict import BadRequestError, parse_json, parse_object
 
-#: Longest prompt of the model at 4 bytes a token is 0.5 MB; JSON escapes can multiply it.
-MAX_BODY_BYTES = 64 * 1024 * 1024
+#: The longest prompt of any model, every byte as a JSON escape of six; and 1 MiB for the rest.
+MAX_BODY_BYTES = 2**20 + 6 * BYTES_PER_TOKEN * max(m.max_length_tokens for m in MODELS.values())
 #: Longer than a proxy keeps an idle upstream connection (Envoy: 1 h), so that the proxy closes it
 #: and no request meets a connection that is just going away.
 KEEPALIVE_S = 3700
@@ -164,8 +166,10 @@ class Interface:
         return _json(await self._node.telemetry_page())
 
     async def _order_telemetry(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        # Only now: the engine may have been started anew meanwhile.
         engine = self._node.engine
-        engine.telemetry.order(parse_object(await request.read()))
+        engine.telemetry.order(parse_object(body))
         return _json(engine.telemetry_page())
 
     async def _faults_page(self, _: web.Request) -> web.Response:

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from isocost.fake.hardware import Hardware
 
+#: Engines whose names the metrics can have.
+METRICS = ("vllm", "sglang")
+
 
 @dataclass(frozen=True)
 class FakeNodeSettings:
-    """``stream_chunks``: pieces of a streamed answer at most; None = one a token. ``metrics``:
-    whose names they have, "vllm" or "sglang".
+    """``stream_chunks``: pieces of a streamed answer at most; None = one a token. ``metrics`` is
+    one of METRICS.
     """
 
     name: str

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.fake.calibration import (
+from tests.benchmark.calibration import (
     ONE,
     PAGE,
     SATURATED,
@@ -71,6 +71,6 @@ def test_the_roofline_follows_the_profiled_operators() -> None:
 
 
 def test_the_page_shows_these_errors(measured: list[Row]) -> None:
-    """Anew: python -m tests.unit.fake.calibration"""
+    """Anew: python -m tests.benchmark.calibration"""
     text = PAGE.read_text()
     assert page_with(text, tables(measured, list(vidur_rows()))) == text

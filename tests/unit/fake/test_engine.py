@@ -205,6 +205,19 @@ def test_residence_is_the_mean_time_since_admission() -> None:
     assert to.mean_residence_s(4.0) == pytest.approx((4.0 + 4.0 - second.admitted_s) / 2)
 
 
+def test_the_residence_is_exact_again_whenever_the_engine_was_empty() -> None:
+    """At such times the sum of the admissions is off by its rounding."""
+    to = engine()
+    for number in range(100):
+        submit(to, 1e9 + number / 3, 16, 2)
+        submit(to, 1e9 + number / 3 + 1 / 7, 16, 200)
+        to.advance(1e9 + number / 3 + 0.3)
+    to.advance(2e9)
+    last = submit(to, 2e9 + 1 / 3, 16, 200)
+    to.advance(2e9 + 1.0)
+    assert to.running == 1 and to.mean_residence_s(2e9 + 1.0) == 2e9 + 1.0 - last.admitted_s
+
+
 class TestPrefixCache:
     def test_a_hit_shortens_the_prefill_by_what_is_cached(self) -> None:
         to = engine()

@@ -81,14 +81,43 @@ async def test_late_pieces_keep_their_order_and_the_fault_may_end_meanwhile() ->
 
 
 class AcceptedSocket(asyncio.Transport):
-    """A connection of which only its end is of interest."""
+    """A connection that remembers what was sent to the client, and how it ended."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.sent = b""
         self.aborted = False
+        self.closed = asyncio.Event()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self.closed.set()
 
     def abort(self) -> None:
         self.aborted = True
+
+    def is_closing(self) -> bool:
+        return self.closed.is_set()
+
+
+class Handler(asyncio.Protocol):
+    """A server that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[bytes] = []
+        self.connection: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.connection = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.told.append(data)
+
+    def eof_received(self) -> None:
+        self.told.append(b"end")
 
 
 @pytest.mark.parametrize("refusing", [True, False])
@@ -98,3 +127,24 @@ async def test_a_connection_accepted_just_before_a_refusal_is_cut(refusing: bool
     accepted = AcceptedSocket()
     Wire(asyncio.Protocol(), network).connection_made(accepted)
     assert accepted.aborted is refusing
+
+
+async def test_a_refusal_closes_a_connection_behind_the_late_answer_to_its_last_request() -> None:
+    network, accepted, handler = Network("refusal"), AcceptedSocket(), Handler()
+    Wire(handler, network).connection_made(accepted)
+    network.delay = Delay(20.0, 0.0)
+    handler.connection.write(b"answer")
+    network.close_idle()
+    await asyncio.wait_for(accepted.closed.wait(), DEADLINE_S)
+    assert accepted.sent == b"answer" and not accepted.aborted
+
+
+async def test_the_end_of_the_input_comes_behind_late_pieces() -> None:
+    network, accepted, handler = Network("end"), AcceptedSocket(), Handler()
+    network.delay = Delay(20.0, 0.0)
+    wire = Wire(handler, network)
+    wire.connection_made(accepted)
+    wire.data_received(b"request")
+    assert wire.eof_received(), "or the connection is closed at once"
+    await asyncio.wait_for(accepted.closed.wait(), DEADLINE_S)
+    assert handler.told == [b"request", b"end"]

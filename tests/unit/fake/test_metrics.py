@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from isocost.fake.engine import Engine
 from isocost.fake.exposition import Histogram, line
-from isocost.fake.metrics import KINDS, EngineMetrics, engine_metrics
+from isocost.fake.metrics import EngineMetrics, engine_metrics
+from isocost.fake.settings import METRICS
 from isocost.fake.speeds import Speed
 from isocost.telemetry.engines.vllm import read_page
 from tests.unit.fake.engines import conversation, submit
@@ -175,7 +176,7 @@ def test_sglang_tells_what_happened() -> None:
     assert bench.at(20.0)["sglang:gen_throughput"] == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", METRICS)
 def test_an_ordered_absence_leaves_the_gauge_out(kind: str) -> None:
     bench = Bench(kind)
     before = set(bench.at(0.0))

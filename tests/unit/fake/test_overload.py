@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from isocost.fake.capacity import capacity_per_s
 from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware
 from isocost.fake.models import model_named
 from isocost.fake.sequence import Prompt, coarse_marks
 from isocost.fake.telemetry import BUSY_UTILISATION, FakeTelemetry
+from tests.benchmark.capacity import capacity_per_s
 
 RUNS = Path(__file__).parents[2] / "data" / "burstgpt-vllm-replay" / "runs.csv"
 HARDWARE = Hardware("H100", 1, model_named("llama-3.1-8b"))

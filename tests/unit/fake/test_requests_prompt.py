@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isocost.fake.prompt import read_prompt
+from isocost.fake.models import MODELS
+from isocost.fake.prompt import BYTES_PER_TOKEN, read_prompt
+from isocost.fake.requests import parse_request
 from isocost.fake.sequence import Prompt
+from isocost.fake.server import MAX_BODY_BYTES
 from isocost.fake.strict import BadRequestError
+from tests.unit.fake.node_client import MODEL
 
 PIECE_TOKENS = 16
 TEXTS = st.text(max_size=300)
@@ -17,19 +21,22 @@ MESSAGES = st.lists(
 )
 
 
+def any_length(_: int) -> None:
+    """As if the model had no limit."""
+
+
 def chat(messages: list[tuple[str, str]]) -> Prompt:
-    return read_prompt(
-        {"messages": [{"role": role, "content": text} for role, text in messages]}, chat=True
-    )
+    data = {"messages": [{"role": role, "content": text} for role, text in messages]}
+    return read_prompt(data, True, any_length)
 
 
 def completion(prompt: object) -> Prompt:
-    return read_prompt({"prompt": prompt}, chat=False)
+    return read_prompt({"prompt": prompt}, False, any_length)
 
 
 def given_prompt(tokens: int, block_tokens: int, hashes: list[int]) -> Prompt:
     given = {"tokens": tokens, "block_tokens": block_tokens, "block_hashes": hashes}
-    return read_prompt({"fake_prompt": given}, chat=True)
+    return read_prompt({"fake_prompt": given}, True, any_length)
 
 
 def common(one: Prompt, other: Prompt) -> int:
@@ -83,6 +90,40 @@ def test_a_given_hash_counts_with_those_before_it() -> None:
     assert one.hashes[1] != other.hashes[1]
 
 
+def test_given_hashes_that_python_hashes_alike_are_different_blocks() -> None:
+    assert hash(-1) == hash(-2) and hash(2**61 - 1) == hash(0)
+    for one, other in ((-1, -2), (2**61 - 1, 0)):
+        assert common(given_prompt(512, 512, [one]), given_prompt(512, 512, [other])) == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"prompt": "x" * 400},
+        {"prompt": list(range(100))},
+        {"fake_prompt": {"tokens": 100, "block_tokens": 16, "block_hashes": [1, 2]}},
+    ],
+)
+def test_the_length_is_checked_before_anything_is_hashed(
+    data: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+    # Hashing any piece would fail.
+    monkeypatch.setattr("isocost.fake.prefix.blake2b", None)
+    with pytest.raises(TypeError):
+        read_prompt(data, False, lengths.append)
+    assert set(lengths) == {100}
+
+
+def test_the_longest_body_is_the_longest_prompt_with_every_byte_escaped_and_little_more() -> None:
+    tokens = max(model.max_length_tokens for model in MODELS.values())
+    escaped = "\\u0041" * BYTES_PER_TOKEN * (tokens - 1)
+    body = b'{"prompt": "%b", "max_tokens": 1}' % escaped.encode()
+    assert len(body) <= MAX_BODY_BYTES <= len(body) + 2**20
+    request = parse_request(body, False, MODEL, tokens)
+    assert request.prompt.tokens == tokens - 1
+
+
 @pytest.mark.parametrize(
     ("given", "field", "allowed"),
     [
@@ -116,6 +157,6 @@ def test_a_bad_given_prompt_names_the_field_and_what_is_allowed(
     given: object, field: str, allowed: str
 ) -> None:
     with pytest.raises(BadRequestError) as error:
-        read_prompt({"fake_prompt": given}, chat=True)
+        read_prompt({"fake_prompt": given}, True, any_length)
     assert error.value.field == field
     assert allowed in str(error.value)

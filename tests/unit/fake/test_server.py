@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from isocost.errors import StartError
 from isocost.fake.models import model_named
-from isocost.fake.server import start
+from isocost.fake.server import MAX_BODY_BYTES, start
 from isocost.telemetry.engines.vllm import read_page
 from tests.unit.fake.node_client import MODEL, NodeClient, running, settings, until
 
@@ -169,6 +170,13 @@ async def test_a_bad_request_is_refused_naming_the_field(
     assert got == status
     error = answer["error"]
     assert error["param"] == field and error["code"] == status and error["message"]
+
+
+async def test_a_body_beyond_the_longest_prompt_is_not_read(node: NodeClient) -> None:
+    body = io.BytesIO(b'{"prompt": "%b"}' % (b"x" * MAX_BODY_BYTES))
+    async with node.session.post(node.url + TEXT, data=body) as response:
+        assert response.status == 413
+        assert (await response.json())["error"]["code"] == 413
 
 
 async def test_an_unknown_path_is_answered_in_the_same_shape(node: NodeClient) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from isocost.fake.capacity import capacity_per_s
 from isocost.fake.engine import Engine
 from isocost.fake.sequence import Prompt, coarse_marks
 from isocost.fake.speeds import Speed
+from tests.benchmark.capacity import capacity_per_s
 from tests.unit.fake.engines import conversation
 
 #: Every step takes 10 ms, whatever is in it.
@@ -50,6 +50,8 @@ def test_below_it_nobody_waits_for_long_and_above_it_the_queue_grows() -> None:
     assert waiting[0] <= 10 and waiting[1] == pytest.approx(90, abs=20)
 
 
-def test_too_few_requests_are_refused() -> None:
-    with pytest.raises(ValueError, match="7 requests are too few"):
-        capacity_per_s(start, [(Prompt(32), 20)] * 7)
+@pytest.mark.parametrize("count", [7, 8])
+def test_too_few_requests_are_refused(count: int) -> None:
+    """Seven have no middle half; eight end in the same step."""
+    with pytest.raises(ValueError, match=f"{count} requests are too few"):
+        capacity_per_s(start, [(Prompt(32), 20)] * count)

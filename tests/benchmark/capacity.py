@@ -17,7 +17,7 @@ def capacity_per_s(start: Callable[[], Engine], requests: Sequence[tuple[Prompt,
 
     ``start`` gives a fresh engine. Take at least ten times as many requests as run at once: of the
     completions the middle half counts, without the filling and the emptying. ValueError: fewer than
-    eight requests, or one that never fits.
+    eight requests, one that never fits, or so few that the middle half ends all at once.
     """
     if len(requests) < 8:
         raise ValueError(f"{len(requests)} requests are too few to measure a capacity")
@@ -37,4 +37,6 @@ def _completed_per_s(
     while (wake_s := engine.next_wake_s()) is not None:
         ends_s += (p.at_s for p in engine.advance(wake_s) if p.finished)
     first, last = len(ends_s) // 4, len(ends_s) * 3 // 4
+    if ends_s[last] == ends_s[first]:
+        raise ValueError(f"{len(requests)} requests are too few: they run and end all together")
     return (last - first) / (ends_s[last] - ends_s[first])

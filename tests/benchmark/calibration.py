@@ -1,6 +1,6 @@
 """The fake engine, driven in virtual time as the measurements of tests/data/measured-speeds were.
 
-``python -m tests.unit.fake.calibration`` writes the tables of docs/fake-node.md anew.
+``python -m tests.benchmark.calibration`` writes the tables of docs/fake-node.md anew.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from isocost.fake.models import model_named
 from isocost.fake.roofline import hidden_s, linear_step_s, linear_token_s
 from isocost.fake.sequence import Progress, Prompt
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "tests" / "data" / "measured-speeds"
 PAGE = ROOT / "docs" / "fake-node.md"
 
