@@ -14,7 +14,7 @@ from pathlib import Path
 
 from isocost.bench.load import load
 from isocost.bench.trace import TraceRequest
-from isocost.demo.fleet import MODEL, by_rack, fleet
+from isocost.demo.fleet import CAPACITY, MODEL, by_rack, fleet
 from isocost.demo.processes import Processes
 from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware
@@ -24,8 +24,6 @@ from tests.benchmark.capacity import capacity_per_s
 from tests.benchmark.stage import NODE_PORT, Stage
 
 NODES = fleet(NODE_PORT)
-#: What a card can take of either trace beside an H100, as the engine's model says.
-CAPACITY = {"H100": 1.0, "A100": 0.45}
 #: vLLM's setting on these cards, and the fake node's default.
 MAX_NUM_SEQS = 128
 #: Rounds, seconds of each target in each, and how often each request comes: a Mooncake request is

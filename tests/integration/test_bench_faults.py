@@ -116,7 +116,8 @@ def grown(report: Data, figure: str) -> float:
 def all_fail(report: Data, kind: str) -> None:
     """Every request of the fault failed in this way, and none of before or after did."""
     during = phase(report, "during")
-    assert during["requests"] == {"sent": len(DURING_S), "ok": 0, "failed": len(DURING_S)}
+    count = len(DURING_S)
+    assert during["requests"] == {"sent": count, "ok": 0, "failed": count, "rejected": 0}
     assert during["failures"] == {kind: len(DURING_S)}
 
 
@@ -205,7 +206,7 @@ SHOWN: dict[str, Callable[[Data], None]] = {
 def gone(report: Data) -> None:
     """After the fault all is as it was before it."""
     before, after = phase(report, "before"), phase(report, "after")
-    assert after["requests"] == {"sent": AFTER, "ok": AFTER, "failed": 0}
+    assert after["requests"] == {"sent": AFTER, "ok": AFTER, "failed": 0, "rejected": 0}
     for figure in ("ttft_ms", "tpot_ms", "e2e_ms"):
         assert after[figure]["p50"] < 1.5 * before[figure]["p50"] + 5
     assert after["ttft_ms"]["p90"] < before["ttft_ms"]["p50"] + 150

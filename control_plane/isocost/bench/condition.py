@@ -79,7 +79,6 @@ class Condition:
         # Infinity is written as text; other text is no number.
         return None if found is None else float(found)
 
-    def holds(self, data: Mapping[str, Any]) -> bool | None:
-        """Whether the condition is true of a written report; None where the value is not known."""
-        value = self.value(data)
-        return None if value is None else bool(OPERATORS[self.operator](value, self.number))
+    def holds(self, value: float) -> bool:
+        """Whether the condition is true of the number at its path."""
+        return bool(OPERATORS[self.operator](value, self.number))

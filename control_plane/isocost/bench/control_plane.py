@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
 from isocost.bench.statistics import Percentiles
+from isocost.errors import StartError
 
 _ELIGIBLE = ("warming", "serving", "suspect")
 _TIMEOUT = aiohttp.ClientTimeout(total=2.0)
+#: Keeps every sum finite.
+_LARGEST = 1e15
+_NODES = "/v1/nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,24 @@ class ControlPlane:
         self._session = session
         self._url = url.rstrip("/")
 
-    async def nodes(self) -> tuple[NodeStatus, ...] | None:
-        answer = await self._get("/v1/nodes")
+    async def require(self) -> None:
+        """StartError unless it answers as a control plane does."""
         try:
-            return None if answer is None else tuple(map(_node, answer["nodes"]))
-        except (TypeError, LookupError, ValueError):
+            async with self._session.get(self._url + _NODES, timeout=_TIMEOUT) as response:
+                status = response.status
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise StartError(f"--control-plane {self._url} does not answer: {error}") from error
+        if status != 200 or await self.nodes() is None:
+            raise StartError(
+                f"--control-plane {self._url} is no control plane's HTTP address: {_NODES} "
+                f"answers HTTP {status}" + (" without nodes" if status == 200 else "")
+            )
+
+    async def nodes(self) -> tuple[NodeStatus, ...] | None:
+        answer = await self._get(_NODES)
+        try:
+            return tuple(map(_node, answer["nodes"]))
+        except (TypeError, LookupError):
             return None
 
     async def push_interval_ms(self) -> Percentiles:
@@ -63,7 +80,7 @@ class ControlPlane:
         answer = await self._get("/v1/status")
         try:
             interval = answer["push"]["interval_ms"]
-            return Percentiles(p50=interval["p50"], p99=interval["p99"])
+            return Percentiles(p50=_number(interval["p50"]), p99=_number(interval["p99"]))
         except (TypeError, LookupError):
             return Percentiles()
 
@@ -72,24 +89,34 @@ class ControlPlane:
         try:
             async with self._session.get(self._url + path, timeout=_TIMEOUT) as response:
                 return await response.json() if response.status == 200 else None
-        except (aiohttp.ClientError, TimeoutError, ValueError):
+        except (aiohttp.ClientError, TimeoutError, ValueError, RecursionError):
             return None
 
 
-def _node(fields: Mapping[str, Any]) -> NodeStatus:
-    entropy = fields.get("entropy")
+def _node(fields: Any) -> NodeStatus:
+    """TypeError, LookupError: this is no row of a node."""
+    name, state, rack = fields["name"], fields["state"], fields.get("rack")
+    if not isinstance(name, str) or not isinstance(state, str):
+        raise TypeError("a node without name or state")
     return NodeStatus(
-        name=fields["name"],
-        rack=fields.get("rack"),
-        state=fields["state"],
-        weight=fields["weight"],
+        name=name,
+        rack=rack if isinstance(rack, str) else None,
+        state=state,
+        weight=_number(fields["weight"]),
         # JSON has no infinity: the page says "inf".
-        entropy=None if entropy is None else float(entropy),
-        in_flight=fields.get("in_flight"),
-        running=fields.get("running"),
-        waiting=fields.get("waiting"),
-        kv_usage=fields.get("kv_usage"),
-        sample_age_s=fields.get("sample_age_s"),
-        clock_offset_ms=fields.get("clock_offset_ms"),
-        capacity=fields.get("capacity"),
+        entropy=math.inf if fields.get("entropy") == "inf" else _number(fields.get("entropy")),
+        in_flight=_number(fields.get("in_flight")),
+        running=_number(fields.get("running")),
+        waiting=_number(fields.get("waiting")),
+        kv_usage=_number(fields.get("kv_usage")),
+        sample_age_s=_number(fields.get("sample_age_s")),
+        clock_offset_ms=_number(fields.get("clock_offset_ms")),
+        capacity=_number(fields.get("capacity")),
     )
+
+
+def _number(value: Any) -> Any:
+    """A finite number as it is; anything else is not known."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if -_LARGEST <= value <= _LARGEST else None

@@ -36,8 +36,13 @@ async def rehearse(session: aiohttp.ClientSession, orders: Orders) -> None:
 
     StartError where one does not take them, or cannot be reached to take them back.
     """
-    await order(session, orders)
-    if problems := await clear(session, orders):
+    problems: list[str] = []
+    try:
+        await order(session, orders)
+    finally:
+        # Also where it is cancelled.
+        problems = await clear(session, orders)
+    if problems:
         raise StartError(f"--scenario: {problems[0]}")
 
 
@@ -45,6 +50,14 @@ async def clear(session: aiohttp.ClientSession, urls: Iterable[str]) -> list[str
     """Take back everything from the nodes; the problems with those that did not answer."""
     problems = await asyncio.gather(*(_call(session, "DELETE", url, None) for url in urls))
     return [problem for problem in problems if problem is not None]
+
+
+def longest_s(orders: Orders) -> float:
+    """When the last of these faults ends by itself, in seconds from the order."""
+    return max(
+        (order["after_s"] + (order["for_s"] or 0.0) for of in orders.values() for order in of),
+        default=0.0,
+    )
 
 
 async def _order(

@@ -18,8 +18,11 @@ from isocost.files import DATA
 
 #: Generated loads last this long unless a duration is wanted.
 GENERATED_DURATION_S = 60.0
-#: A load whose last request comes before this part of the wanted duration is noted.
+#: A file whose last request comes before this part of the wanted duration is noted.
 _EARLY = 0.9
+#: So many rows are read on behind what is wanted: recorders write requests down as they end, so
+#: that one may stand behind others that came after it.
+_DISORDER = 1000
 #: Bundled files, each with its format; the two generators need none.
 BUNDLED = {
     "azure-conv": ("azure_conv_10min.csv", "azure"),
@@ -51,6 +54,18 @@ _RECORDED = {
 }
 #: What ``--format`` knows.
 FORMATS = (*_RECORDED, "servegen", "abc")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The requests of a run, at least one, in order of arrival.
+
+    They fill ``duration_s``: as long as was wanted, or up to the last request where nothing was
+    wanted or the file ends before.
+    """
+
+    requests: tuple[TraceRequest, ...]
+    duration_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +116,36 @@ def load(
     rate_scale: float = 1.0,
     note: Callable[[str], None] = lambda _text: None,
 ) -> tuple[TraceRequest, ...]:
-    """The requests of a run, in order of arrival, at least one.
+    """The requests of :func:`load_run`."""
+    wanted = Wanted(seed, duration_s, rate, time_scale, rate_scale)
+    return load_run(source, format, wanted, note).requests
+
+
+def load_run(
+    source: str, format_name: str | None, wanted: Wanted, note: Callable[[str], None]
+) -> Load:
+    """What is to be sent.
 
     ``source`` is one of NAMES (``burstgpt:cv=4`` for other bursts) or a file, whose format is
     guessed from its first line unless given. Recorded traces are read from their first request
     on, as far as needed. ``note`` gets what the user should know: rows left out, a trace that
     ends early. StartError: what cannot be read, or a value that is not allowed.
     """
-    wanted = Wanted(seed, duration_s, rate, time_scale, rate_scale)
     name, _, parameter = source.partition(":")
     if name in GENERATED:
-        requests = _generated(name, parameter, format, wanted)
+        requests, ended = _generated(name, parameter, format_name, wanted), False
     else:
-        requests = _from_file(source, format, wanted, note)
-    requests = scale(requests, time_scale, rate_scale, seed)
+        requests, ended = _from_file(source, format_name, wanted, note)
+    requests = scale(requests, wanted.time_scale, wanted.rate_scale, wanted.seed)
+    duration_s = wanted.duration_s
     if duration_s is not None:
         requests = cut(requests, duration_s)
     if not requests:
         raise StartError(f"{source}: there are no requests to send")
-    if duration_s is not None and requests[-1].arrival_s < _EARLY * duration_s:
-        note(f"{source}: the last request comes after {requests[-1].arrival_s:.3g} s")
-    return requests
+    last_s = requests[-1].arrival_s
+    if duration_s is not None and ended and last_s < _EARLY * duration_s:
+        note(f"{source}: the last request comes after {last_s:.3g} s")
+    return Load(requests, last_s if duration_s is None or ended else duration_s)
 
 
 def _generated(
@@ -156,9 +180,12 @@ def _cv(parameter: str) -> float:
 
 def _from_file(
     source: str, format_name: str | None, wanted: Wanted, note: Callable[[str], None]
-) -> tuple[TraceRequest, ...]:
-    """The source's requests at the source's density (``rate_scale`` and ``time_scale`` to come)."""
+) -> tuple[tuple[TraceRequest, ...], bool]:
+    """The source's requests at the source's density (``rate_scale`` and ``time_scale`` to come),
+    and whether it has no more than was wanted."""
     path, bundled_format = _path(source)
+    if path.stat().st_size == 0:
+        raise StartError(f"{path} is empty")
     format_name = format_name or bundled_format or _guessed(path)
     if format_name not in FORMATS:
         raise StartError(f"format: {format_name!r} is not allowed; {', '.join(FORMATS)}")
@@ -167,7 +194,8 @@ def _from_file(
     if format_name == "servegen":
         with opened(path) as lines:
             clients = servegen.read_clients(lines, str(path))
-        return servegen.generate(clients, wanted.source_rate, wanted.generated_s, wanted.seed)
+        rate, length_s = wanted.source_rate, wanted.generated_s
+        return servegen.generate(clients, rate, length_s, wanted.seed), False
     return _recorded(path, _RECORDED[format_name], wanted, note)
 
 
@@ -198,8 +226,8 @@ def _guessed(path: Path) -> str:
 
 def _recorded(
     path: Path, recorded: _Recorded, wanted: Wanted, note: Callable[[str], None]
-) -> tuple[TraceRequest, ...]:
-    """The part of the file that is needed, from 0, at the wanted rate."""
+) -> tuple[tuple[TraceRequest, ...], bool]:
+    """The part of the file that is needed, from 0, at the wanted rate, and whether it is all."""
     rate = wanted.source_rate
     most = None
     if rate is not None and wanted.duration_s is not None:
@@ -207,22 +235,23 @@ def _recorded(
         most = max(2, round(rate * wanted.duration_s))
     until_s = wanted.trace_s if rate is None else None
     requests: list[TraceRequest] = []
-    empty = 0
+    empty = beyond = 0
     with opened(path) as lines:
         for request in recorded.read(lines, str(path)):
-            if (
+            late = (
                 until_s is not None
                 and requests
-                and (request.arrival_s - requests[0].arrival_s >= until_s)
-            ):
-                break
-            if not (request.input_tokens and request.output_tokens):
+                and request.arrival_s >= requests[0].arrival_s + until_s
+            )
+            if late or (most is not None and len(requests) >= most):
+                beyond += 1
+                if beyond > _DISORDER:
+                    break
+            if request.input_tokens and request.output_tokens:
+                requests.append(request)
+                check_count(len(requests))
+            elif not late:
                 empty += 1
-                continue
-            if most is not None and len(requests) == most:
-                break
-            requests.append(request)
-            check_count(len(requests))
     if empty:
         note(f"{path}: requests left out, because they have no prompt or no answer: {empty:,}")
     if not requests:
@@ -230,6 +259,12 @@ def _recorded(
     requests.sort(key=lambda request: request.arrival_s)
     if first_s := requests[0].arrival_s:
         requests = [replace(item, arrival_s=item.arrival_s - first_s) for item in requests]
+    whole = len(requests)
+    if until_s is not None:
+        requests = [item for item in requests if item.arrival_s < until_s]
+    requests = requests[:most]
+    # With a row more than was wanted the file has not ended before.
+    ended = len(requests) == whole
     if recorded.spread_s:
         requests = list(spread(requests, recorded.spread_s))
-    return tuple(requests) if rate is None else at_rate(requests, rate)
+    return (tuple(requests) if rate is None else at_rate(requests, rate)), ended

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 #: Above this the generator and the measured processes take CPU from each other.
 BUSY_LIMIT = 0.85
 _STAT = Path("/proc/stat")
+_GROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUP = Path("/proc/self/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,68 @@ def busy_fraction(before: CpuTimes | None, after: CpuTimes | None) -> float | No
     if before is None or after is None or after.total <= before.total:
         return None
     return (after.busy - before.busy) / (after.total - before.total)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaTimes:
+    """A control group that may use ``cpus`` at most, and the CPU seconds that it has used; None =
+    the kernel does not say."""
+
+    cpus: float
+    used_s: float | None
+
+
+def quota_times(groups: Path = _GROUPS, own: Path = _OWN_GROUP) -> Mapping[str, QuotaTimes]:
+    """Every limited control group (version 2) that this process is in, by its path: its own, and
+    those around it."""
+    try:
+        lines = own.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    # "0::/a/b": version 2 has the number 0. In a container the path begins at its own group.
+    path = next((line[3:] for line in lines if line.startswith("0::")), "/").strip("/")
+    found = {}
+    for folder in (groups / path, *(groups / path).parents):
+        if folder == groups.parent:
+            break
+        try:
+            quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            # The outermost group has none.
+            continue
+        if quota != "max":
+            found[str(folder)] = QuotaTimes(int(quota) / int(period), _used_s(folder / "cpu.stat"))
+    return found
+
+
+def _used_s(stat: Path) -> float | None:
+    try:
+        words = stat.read_text(encoding="ascii").split()
+    except OSError:
+        return None
+    fields = dict(zip(words[::2], words[1::2], strict=False))
+    return int(fields["usage_usec"]) / 1e6 if "usage_usec" in fields else None
+
+
+def worst_fraction(
+    machine: float | None,
+    before: Mapping[str, QuotaTimes],
+    after: Mapping[str, QuotaTimes],
+    elapsed_s: float,
+) -> float | None:
+    """The busy part of the machine or of one of the quotas, whichever is more.
+
+    None where any is not known: what limits this process may have been used up.
+    """
+    if machine is None or elapsed_s <= 0:
+        return None
+    worst = machine
+    for path, quota in after.items():
+        earlier = before.get(path)
+        if earlier is None or earlier.used_s is None or quota.used_s is None:
+            return None
+        worst = max(worst, (quota.used_s - earlier.used_s) / (quota.cpus * elapsed_s))
+    return worst
 
 
 def process_cpu_s(pid: int) -> float | None:

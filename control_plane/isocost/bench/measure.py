@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ import aiohttp
 
 from isocost.bench import fault_orders
 from isocost.bench.access_log import AccessLog, LoggedRequest
-from isocost.bench.collector import rare_collections
 from isocost.bench.control_plane import ControlPlane, FleetSample
+from isocost.bench.gc_pause import rare_collections
 from isocost.bench.observer import Observer
 from isocost.bench.options import BenchOptions
 from isocost.bench.processes import MachineReading
@@ -23,8 +24,13 @@ from isocost.bench.result import RequestResult
 from isocost.bench.rounds import Turn
 from isocost.bench.scenario import Scenario
 from isocost.bench.statistics import Percentiles
+from isocost.errors import StartError
 
 _REFRESH_S = 0.5
+#: A node that was away is asked this often whether it is back.
+_RETRY_S = 0.2
+#: Its fault's end is timed by itself, and on a busy machine it starts again late.
+_GRACE_S = 5.0
 #: Turns are this far apart in the numbers that tell their prompts apart: none finds another's
 #: prefixes in a cache.
 _TURN_SEEDS = 1_000_003
@@ -32,21 +38,36 @@ _TURN_SEEDS = 1_000_003
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """What one turn left behind; ``sent`` counts also what an interrupt left unanswered."""
+    """What one turn left behind.
+
+    ``end_s`` and ``machine`` are as of its last answer.
+    """
 
     turn: Turn
-    sent: int
     results: tuple[RequestResult, ...]
     samples: tuple[FleetSample, ...]
     log: tuple[LoggedRequest, ...]
+    end_s: float
+    machine: MachineReading
+
+    @property
+    def whole(self) -> bool:
+        """Whether no interrupt cut it short."""
+        return len(self.results) == len(self.turn.slice.requests) and all(
+            result.failure != "unanswered" for result in self.results
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a run left behind; ``end_s`` is how far it came in the trace's time."""
+    """What a run left behind; ``end_s`` is how far it came in the trace's time.
+
+    ``broken`` says why a later turn could not begin; ``interrupted`` is true of that too.
+    """
 
     turned: tuple[Turned, ...]
     interrupted: bool
+    broken: str | None
     end_s: float
     machine_busy: float | None
     processes: tuple[ProcessCpu, ...]
@@ -78,6 +99,7 @@ class Course:
             for number, turn in enumerate(turns)
         ]
         self._problems: list[str] = []
+        self._broken: str | None = None
         self._stopped = False
 
     def stop(self) -> None:
@@ -86,21 +108,30 @@ class Course:
             replay.stop()
 
     async def run(self, display: Display) -> Measured:
-        """StartError: a node does not take its faults."""
+        """StartError: a node does not take its faults, and nothing has been measured yet."""
         if self._access_log is not None:
             self._access_log.skip_old()
         before = MachineReading.take()
         turned = []
         with rare_collections():
             for turn, replay in zip(self._turns, self._replays, strict=True):
-                turned.append(await self._turn(turn, replay, display))
-                if self._stopped:
+                try:
+                    turned.append(await self._turn(turn, replay, display))
+                except StartError as error:
+                    if not turned:
+                        raise
+                    self._broken = f"{self._name(turn)} could not begin: {error}"
+                if self._problems and turn is not self._turns[-1]:
+                    # The next target would meet what the last one did not.
+                    self._broken = f"{self._name(turn)} left a fault behind: {self._problems[0]}"
+                if self._stopped or self._broken:
                     break
-        after = MachineReading.take()
+        after = turned[-1].machine
         return Measured(
             turned=tuple(turned),
-            interrupted=self._stopped,
-            end_s=replay.now_s,
+            interrupted=self._stopped or self._broken is not None,
+            broken=self._broken,
+            end_s=turned[-1].end_s,
             machine_busy=before.busy_until(after),
             processes=before.processes_until(after),
             push_interval_ms=await self._control_plane.push_interval_ms()
@@ -112,24 +143,44 @@ class Course:
     async def _turn(self, turn: Turn, replay: Replay, display: Display) -> Turned:
         observer = Observer(self._access_log, self._control_plane)
         last = turn.slice is self._turns[-1].slice
-        orders = self._scenario.orders(turn.slice, last=last) if self._scenario else {}
+        orders: fault_orders.Orders = {}
+        if self._scenario and not self._stopped:
+            orders = self._scenario.orders(turn.slice, last=last)
+        back_s = time.monotonic()
         try:
             await fault_orders.order(self._session, orders)
+            back_s = time.monotonic() + fault_orders.longest_s(orders) + _GRACE_S
             results = await self._watched(turn, replay, observer, display)
+            # Waiting for nodes below is no load.
+            end_s, machine = replay.now_s, MachineReading.take()
         finally:
-            self._problems += await fault_orders.clear(self._session, orders)
+            await self._take_back(turn, orders, back_s, display)
         ids = {result.request_id for result in results if result.request_id is not None}
         await observer.read_log_until(len(ids), ids)
         return Turned(
             turn=turn,
-            sent=replay.sent,
             results=results,
             # Later ones would stand where the next round's belong.
             samples=tuple(
                 sample for sample in observer.samples if last or sample.at_s < turn.slice.end_s
             ),
             log=tuple(entry for entry in observer.log if entry.request_id in ids),
+            end_s=end_s,
+            machine=machine,
         )
+
+    async def _take_back(
+        self, turn: Turn, orders: fault_orders.Orders, back_s: float, display: Display
+    ) -> None:
+        """Clear the nodes; one that its fault keeps away is waited for, until ``back_s`` of the
+        monotonic clock or an interrupt."""
+        while problems := await fault_orders.clear(self._session, orders):
+            if self._stopped or time.monotonic() > back_s:
+                self._problems += problems
+                return
+            waiting = f"{self._name(turn)} waiting for the end of a fault".strip()
+            display.update(self._elapsed_s(), Counts.of(*self._replays), (), waiting)
+            await asyncio.sleep(_RETRY_S)
 
     async def _watched(
         self, turn: Turn, replay: Replay, observer: Observer, display: Display

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
 
 from isocost.bench.result import FailureKind, RequestResult
 from isocost.bench.statistics import Summary, percentile, summarise
@@ -26,11 +25,12 @@ class OrderedFault:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRequests:
-    """sent = ok + failed; rejected ones (429) count as failed here."""
+    """sent = ok + failed + rejected (429)."""
 
     sent: int
     ok: int
     failed: int
+    rejected: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def latencies(results: Iterable[RequestResult]) -> tuple[Summary, Summary, Summa
 def count_failures(results: Iterable[RequestResult]) -> dict[FailureKind, int]:
     """Failed requests by kind, the most frequent first."""
     counts = Counter(result.failure for result in results if result.failure is not None)
-    return dict(cast("list[tuple[FailureKind, int]]", counts.most_common()))
+    return dict(counts.most_common())
 
 
 def phases(
@@ -84,7 +84,8 @@ def phases(
     names: Sequence[str],
     duration_s: float,
 ) -> tuple[Phase, ...]:
-    """The run cut at every start and end of a fault; ``names`` are the nodes'.
+    """The run cut at every start and end of a fault; ``names`` are the nodes'. Faults that begin
+    after its end are no part of it.
 
     A phase is named by the faults that are active in it, joined by "+"; without any it is
     "before", "between" or "after" them, or "all" of a run without faults. A name that comes again
@@ -96,7 +97,12 @@ def phases(
         # What was scheduled at the run's very end belongs to its last phase.
         groups[bisect_right(edges_s, result.scheduled_s, hi=len(groups)) - 1].append(result)
     spans = list(pairwise(edges_s))
-    phase_names = _unique([_name(faults, start_s, end_s) for start_s, end_s in spans])
+    begun = sorted(
+        (fault for fault in faults if fault.start_s < duration_s), key=lambda fault: fault.start_s
+    )
+    phase_names = _unique(
+        [_name(begun, start_s, end_s) if faults else "all" for start_s, end_s in spans]
+    )
     return tuple(
         _phase(name, span, group, names)
         for name, span, group in zip(phase_names, spans, groups, strict=True)
@@ -114,10 +120,7 @@ def _edges(faults: Iterable[OrderedFault], duration_s: float) -> list[float]:
     return [0.0, *sorted(inner), duration_s]
 
 
-def _name(faults: Sequence[OrderedFault], start_s: float, end_s: float) -> str:
-    if not faults:
-        return "all"
-    by_start = sorted(faults, key=lambda fault: fault.start_s)
+def _name(by_start: Sequence[OrderedFault], start_s: float, end_s: float) -> str:
     active = [
         fault.fault
         for fault in by_start
@@ -125,7 +128,7 @@ def _name(faults: Sequence[OrderedFault], start_s: float, end_s: float) -> str:
     ]
     if active:
         return "+".join(dict.fromkeys(active))
-    if start_s < by_start[0].start_s:
+    if not by_start or start_s < by_start[0].start_s:
         return "before"
     return "between" if by_start[-1].start_s >= end_s else "after"
 
@@ -143,6 +146,7 @@ def _phase(
     name: str, span: tuple[float, float], results: Sequence[RequestResult], names: Iterable[str]
 ) -> Phase:
     ok = sum(result.ok for result in results)
+    rejected = sum(result.rejected for result in results)
     ttft_ms, tpot_ms, e2e_ms = latencies(results)
     by_node: defaultdict[str | None, list[RequestResult]] = defaultdict(list)
     for result in results:
@@ -151,7 +155,9 @@ def _phase(
         name=name,
         start_s=span[0],
         end_s=span[1],
-        requests=PhaseRequests(sent=len(results), ok=ok, failed=len(results) - ok),
+        requests=PhaseRequests(
+            sent=len(results), ok=ok, failed=len(results) - ok - rejected, rejected=rejected
+        ),
         failures=count_failures(results),
         ttft_ms=ttft_ms,
         tpot_ms=tpot_ms,

@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from isocost.bench.machine import CpuTimes, busy_fraction, cpu_times
+from isocost.bench.machine import (
+    CpuTimes,
+    QuotaTimes,
+    busy_fraction,
+    cpu_times,
+    quota_times,
+    worst_fraction,
+)
 from isocost.bench.report import ProcessCpu
 
 _PROC = Path("/proc")
@@ -93,14 +100,21 @@ class MachineReading:
     at_s: float
     times: CpuTimes | None
     processes: ProcessTable
+    quotas: Mapping[str, QuotaTimes] = field(default_factory=dict)
 
     @classmethod
     def take(cls) -> MachineReading:
-        return cls(time.monotonic(), cpu_times(), read_processes())
+        return cls(time.monotonic(), cpu_times(), read_processes(), quota_times())
 
     def busy_until(self, later: MachineReading) -> float | None:
-        """Busy part of the machine between both; None = not known."""
-        return busy_fraction(self.times, later.times)
+        """Busy part of the machine between both, or of this process's CPU quota where that is
+        more; None = not known."""
+        return worst_fraction(
+            busy_fraction(self.times, later.times),
+            self.quotas,
+            later.quotas,
+            later.at_s - self.at_s,
+        )
 
     def processes_until(self, later: MachineReading) -> tuple[ProcessCpu, ...]:
         """Each process's part of one core between both, the busiest first."""

@@ -16,7 +16,7 @@ from isocost.bench.control_plane import NodeStatus
 from isocost.bench.replay import Replay
 
 _PLAIN_INTERVAL_S = 5.0
-#: A larger fleet's lines would scroll out of the terminal.
+#: A larger fleet's lines would scroll out of the terminal, and fill a log.
 _MAX_NODES = 32
 
 
@@ -28,6 +28,7 @@ class Counts:
     sent: int
     done: int
     failed: int
+    rejected: int = 0
 
     @classmethod
     def of(cls, *replays: Replay) -> Counts:
@@ -36,6 +37,7 @@ class Counts:
             sent=sum(replay.sent for replay in replays),
             done=sum(replay.done for replay in replays),
             failed=sum(replay.failed for replay in replays),
+            rejected=sum(replay.rejected for replay in replays),
         )
 
 
@@ -82,10 +84,11 @@ class LiveDisplay:
             BarColumn(bar_width=40),
             TextColumn("{task.completed}/{task.total} requests"),
             TextColumn("{task.fields[failed]} failed"),
+            TextColumn("{task.fields[rejected]} rejected"),
             TimeElapsedColumn(),
             auto_refresh=False,
         )
-        self._task = self._progress.add_task("replay", total=None, failed=0)
+        self._task = self._progress.add_task("replay", total=None, failed=0, rejected=0)
         self._live = Live(console=console, auto_refresh=False, transient=True)
 
     def __enter__(self) -> Self:
@@ -113,6 +116,7 @@ class LiveDisplay:
             completed=counts.done,
             total=counts.total,
             failed=counts.failed,
+            rejected=counts.rejected,
         )
         self._live.update(Group(self._progress, _node_table(nodes)), refresh=True)
 
@@ -141,14 +145,17 @@ class PlainDisplay:
         if elapsed_s < self._next_s:
             return
         self._next_s += _PLAIN_INTERVAL_S
-        shares = " ".join(f"{view.name}={percent(view.share)}" for view in nodes)
+        shares = [f"{view.name}={percent(view.share)}" for view in nodes[:_MAX_NODES]]
+        if len(nodes) > _MAX_NODES:
+            shares.append(f"and {len(nodes) - _MAX_NODES} more")
         parts = (
             f"{elapsed_s:4.0f} s",
             turn,
             f"sent {counts.sent}/{counts.total}",
             f"done {counts.done}",
             f"failed {counts.failed}",
-            shares,
+            f"rejected {counts.rejected}" if counts.rejected else "",
+            " ".join(shares),
         )
         self._console.print("  ".join(filter(None, parts)), soft_wrap=True, highlight=False)
 

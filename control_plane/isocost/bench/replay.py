@@ -17,7 +17,7 @@ import aiohttp
 
 from isocost import __version__
 from isocost.bench.prompt import PromptSource
-from isocost.bench.result import FailureKind, RequestResult
+from isocost.bench.result import TOO_MANY_REQUESTS, FailureKind, RequestResult
 from isocost.bench.sse import AnswerReader
 from isocost.bench.trace import TraceRequest
 
@@ -27,6 +27,10 @@ _IDLE_S = 4.0
 #: A generator that is behind sends this many requests before it reads answers again: those must
 #: not wait for the whole arrears.
 _BURST = 16
+#: What is kept of a failure's text, in characters.
+_DETAIL = 200
+#: A shorter value of a header is a word that may stand anywhere.
+_SHORTEST_SECRET = 8
 #: By the status's hundreds.
 _STATUS_KINDS: Mapping[int, FailureKind] = {
     2: "status_2xx",
@@ -75,7 +79,9 @@ class Replay:
         self._stopped = False
         self.total = len(requests)
         self.sent = 0
+        #: Without the rejected ones (429).
         self.failed = 0
+        self.rejected = 0
         #: Complete answers by the node that gave them.
         self.answered: Counter[str] = Counter()
 
@@ -89,7 +95,7 @@ class Replay:
         return self._start_s if self._epoch_s is None else time.perf_counter() - self._epoch_s
 
     def stop(self) -> None:
-        """End the run now: what has not been answered is left out of its results."""
+        """End the run now: what has not been answered has the failure "unanswered"."""
         self._stopped = True
         if self._sending is not None:
             self._sending.cancel()
@@ -98,6 +104,7 @@ class Replay:
         """Send every request at its time, wait for all answers; results in order of their end."""
         if self._stopped:
             return ()
+        self._epoch_s = time.perf_counter() - self._start_s
         self._sending = asyncio.create_task(self._send_all())
         try:
             await self._sending
@@ -134,7 +141,6 @@ class Replay:
             ) as session,
             asyncio.TaskGroup() as tasks,
         ):
-            self._epoch_s = time.perf_counter() - self._start_s
             for number, request in enumerate(self._requests, 1):
                 delay_s = request.arrival_s - self.now_s
                 if delay_s > 0 or number % _BURST == 0:
@@ -148,7 +154,8 @@ class Replay:
         status: int | None = None
         first_byte_s: float | None = None
         request_id: str | None = None
-        failure: FailureKind | None
+        failure: FailureKind | None = "unanswered"
+        detail: str | bytes = ""
         try:
             async with session.post(
                 self._settings.url, data=self._body(request), allow_redirects=False
@@ -159,38 +166,60 @@ class Replay:
                 if status == 200:
                     async for data in response.content.iter_any():
                         reader.feed(data, self.now_s)
-                    failure = reader.failure
+                    # The last line may lack its end.
+                    reader.feed(b"\n", self.now_s)
+                    failure, detail = reader.failure, reader.bad_event
                 else:
-                    await response.read()
+                    # All of it, so that the connection can be used again.
+                    detail = (await response.read())[: 10 * _DETAIL]
                     failure = _STATUS_KINDS.get(status // 100, "status_5xx")
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-            failure = "connect"
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            failure, detail = "connect", str(error)
         except TimeoutError:
             failure = "timeout"
-        except aiohttp.ClientError:
-            failure = "reset"
-        self.failed += failure is not None
-        if failure is None and reader.node is not None:
-            self.answered[reader.node] += 1
-        self._results.append(
-            RequestResult(
-                scheduled_s=request.arrival_s,
-                sent_s=sent_s,
-                end_s=self.now_s,
-                input_tokens=request.input_tokens,
-                failure=failure,
-                status=status,
-                first_byte_s=first_byte_s,
-                first_token_s=reader.first_token_s,
-                last_token_s=reader.last_token_s,
-                chunks=reader.chunks,
-                output_tokens=reader.output_tokens,
-                request_id=request_id,
-                node=reader.node,
-                kind=request.kind,
-                user=request.user,
+        except aiohttp.ClientError as error:
+            failure, detail = "reset", str(error)
+        except Exception as error:  # noqa: BLE001  one odd answer must not end the run
+            failure = "connect" if status is None else "bad_event"
+            detail = f"{type(error).__name__}: {error}"
+        finally:
+            # Also of a request that stop() cancels.
+            if status == TOO_MANY_REQUESTS:
+                self.rejected += 1
+            else:
+                self.failed += failure is not None
+            if failure is None and reader.node is not None:
+                self.answered[reader.node] += 1
+            self._results.append(
+                RequestResult(
+                    scheduled_s=request.arrival_s,
+                    sent_s=sent_s,
+                    end_s=self.now_s,
+                    input_tokens=request.input_tokens,
+                    failure=failure,
+                    detail=self._shown(detail) if failure is not None else None,
+                    status=status,
+                    first_byte_s=first_byte_s,
+                    first_token_s=reader.first_token_s,
+                    last_token_s=reader.last_token_s,
+                    chunks=reader.chunks,
+                    output_tokens=reader.output_tokens,
+                    request_id=request_id,
+                    node=reader.node,
+                    kind=request.kind,
+                    user=request.user,
+                )
             )
-        )
+
+    def _shown(self, detail: str | bytes) -> str | None:
+        """A failure's detail for the report: short, and without what is secret."""
+        text = detail.decode(errors="replace") if isinstance(detail, bytes) else detail
+        for value in self._settings.headers.values():
+            # Of "Bearer KEY" also the key alone.
+            for secret in (value, value.rpartition(" ")[2]):
+                if len(secret) >= _SHORTEST_SECRET:
+                    text = text.replace(secret, "***")
+        return " ".join(text.split())[:_DETAIL] or None
 
     def _body(self, request: TraceRequest) -> bytes:
         return b'%s,"max_tokens":%d,"messages":[{"role":"user","content":"%s"}]}' % (

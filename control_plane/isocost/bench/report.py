@@ -68,11 +68,15 @@ class Lateness:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of the complete answers and of their prompts; the rate is over the whole run."""
+    """Tokens of the complete answers and of their prompts; the rate is over the whole run.
+
+    What an answer without usage had is not in ``output``; None = all were without.
+    """
 
     input: int
-    output: int
-    output_per_s: float
+    output: int | None
+    output_per_s: float | None
+    answers_without_usage: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,14 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class Samples:
+    """How often the control plane was asked for its nodes, and answered."""
+
+    asked: int
+    answered: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessCpu:
     """A process of the machine and its CPU time over the run, as a fraction of one core."""
 
@@ -119,7 +131,8 @@ class Report:
     """A run of one target. The fields are the keys of the JSON, in its order.
 
     Latencies are of complete answers and count from the scheduled time. ``failures`` are by kind
-    and hold the rejected ones too. ``ttft_cdf`` is [ms, fraction] of the complete answers.
+    and hold the rejected ones too; ``failure_examples`` say of the first of a kind what was said
+    about it. ``ttft_cdf`` is [ms, fraction] of the complete answers.
     ``imbalance`` is the largest share of a node / the share it is due by ``imbalance_basis``.
     """
 
@@ -129,6 +142,7 @@ class Report:
     trace: TraceInfo | None
     requests: Requests
     failures: Mapping[FailureKind, int]
+    failure_examples: Mapping[FailureKind, str]
     ttft_ms: Summary
     tpot_ms: Summary
     e2e_ms: Summary
@@ -146,11 +160,14 @@ class Report:
     series: Series
     push: Push
     filter: Filter
+    samples: Samples | None
     seed: int
     versions: Mapping[str, str | None]
     machine_busy: float | None
     valid: bool | None = field(init=False)
     processes: tuple[ProcessCpu, ...]
+    #: The run was cut short.
+    interrupted: bool
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "valid", valid(self.machine_busy))

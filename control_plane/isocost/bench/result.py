@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 #: Why an answer is not complete: no connection, another status than 200, the connection ended, the
-#: time was up, no [DONE], an event that is not JSON or carries an error.
+#: time was up, no [DONE], an event that is not JSON or carries an error, the run was interrupted.
 FailureKind = Literal[
     "connect",
     "status_2xx",
@@ -17,21 +17,27 @@ FailureKind = Literal[
     "timeout",
     "truncated",
     "bad_event",
+    "unanswered",
 ]
+
+#: Of a server that has too much to do.
+TOO_MANY_REQUESTS = 429
 
 
 @dataclass(frozen=True, slots=True)
 class RequestResult:
     """One request's life, in seconds since the replay's start; None = it never came to that.
 
-    ``failure`` is None for a complete answer, else a FailureKind.
+    ``failure`` is None for a complete answer.
     """
 
     scheduled_s: float
     sent_s: float
     end_s: float
     input_tokens: int
-    failure: str | None
+    failure: FailureKind | None
+    #: What the server or the system said about a failure.
+    detail: str | None = None
     status: int | None = None
     first_byte_s: float | None = None
     first_token_s: float | None = None
@@ -49,6 +55,10 @@ class RequestResult:
     @property
     def ok(self) -> bool:
         return self.failure is None
+
+    @property
+    def rejected(self) -> bool:
+        return self.status == TOO_MANY_REQUESTS
 
     @property
     def ttft_ms(self) -> float | None:

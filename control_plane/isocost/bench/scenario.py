@@ -10,8 +10,9 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from isocost.bench.phases import OrderedFault
 from isocost.bench.rounds import Slice
+from isocost.bench.target import parse_target
 from isocost.config import Name, StrictSettings, load
-from isocost.errors import FieldError
+from isocost.errors import FieldError, RejectedError
 
 #: What a node accepts as the length of a fault at least; a shorter part of one is left out.
 _SHORTEST_S = 0.01
@@ -26,13 +27,12 @@ Seconds = Annotated[float, Field(ge=0, le=_LONGEST_S)]
 
 def _base_url(value: str) -> str:
     try:
-        parts = urlsplit(value)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.query or parts.path.strip("/"):
+        url = parse_target("node", value).url.rstrip("/")
+    except RejectedError:
+        url = ""
+    if not url or urlsplit(url).path:
         raise ValueError("must be a node's URL like http://127.0.0.1:18101")
-    return value.rstrip("/")
+    return url
 
 
 class FaultSettings(StrictSettings):

@@ -24,7 +24,7 @@ class Series:
     """One value per step, which begins at ``t_s`` (seconds since the run's start).
 
     A request belongs to the step of its scheduled time, whenever its answer came;
-    sent = ok + failed. Latencies are of complete answers; None = there are none.
+    sent = ok + failed + rejected (429). Latencies are of complete answers; None = there are none.
     """
 
     step_s: float
@@ -32,6 +32,7 @@ class Series:
     sent: tuple[int, ...]
     ok: tuple[int, ...]
     failed: tuple[int, ...]
+    rejected: tuple[int, ...]
     ttft_p50_ms: tuple[float | None, ...]
     ttft_p99_ms: tuple[float | None, ...]
     tpot_p50_ms: tuple[float | None, ...]
@@ -87,6 +88,7 @@ def series(results: Iterable[RequestResult], grid: Steps) -> Series:
     groups: list[list[RequestResult]] = [[] for _ in range(grid.count)]
     for result in results:
         groups[grid.index(result.scheduled_s)].append(result)
+    rejected = tuple(sum(result.rejected for result in group) for group in groups)
     complete = [[result for result in group if result.ok] for group in groups]
     ttft_ms = [
         [result.ttft_ms for result in group if result.ttft_ms is not None] for group in complete
@@ -99,7 +101,11 @@ def series(results: Iterable[RequestResult], grid: Steps) -> Series:
         t_s=grid.t_s,
         sent=tuple(map(len, groups)),
         ok=tuple(map(len, complete)),
-        failed=tuple(len(group) - len(ok) for group, ok in zip(groups, complete, strict=True)),
+        failed=tuple(
+            len(group) - len(ok) - refused
+            for group, ok, refused in zip(groups, complete, rejected, strict=True)
+        ),
+        rejected=rejected,
         ttft_p50_ms=tuple(percentile(values, 0.50) for values in ttft_ms),
         ttft_p99_ms=tuple(percentile(values, 0.99) for values in ttft_ms),
         tpot_p50_ms=tuple(percentile(values, 0.50) for values in tpot_ms),

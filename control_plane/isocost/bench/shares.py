@@ -62,13 +62,13 @@ def attributed(
 
 
 def known_nodes(
-    listed: Sequence[WeighedNode],
+    listed: Mapping[str, str | None],
     samples: Sequence[FleetSample],
     log: Iterable[LoggedRequest],
     results: Sequence[RequestResult],
 ) -> tuple[WeighedNode, ...]:
-    """Every node of the run: the listed ones, then those that the control plane showed, then those
-    that only answered, each by name.
+    """Every node of the run: the ``listed`` ones (rack by name), then those that the control plane
+    showed, then those that only answered, each by name.
 
     A weight is the mean of the samples taken while requests were sent.
     """
@@ -86,21 +86,21 @@ def known_nodes(
     for entry in log:
         if entry.node in answered:
             answered[entry.node] = entry.rack
-    names = {node.name for node in listed}
-    sampled = (latest[name] for name in sorted(latest.keys() - names))
-    silent = sorted(answered.keys() - names - latest.keys())
-    return (
-        *listed,
-        *(
-            WeighedNode(
-                node.name,
-                node.rack,
-                fmean(weights[node.name]) if weights[node.name] else None,
-                node.capacity,
-            )
-            for node in sampled
-        ),
-        *(WeighedNode(name, answered[name], None) for name in silent),
+    racks = {
+        **answered,
+        **{name: latest[name].rack for name in latest},
+        **listed,
+    }
+    sampled = sorted(latest.keys() - listed.keys())
+    silent = sorted(answered.keys() - listed.keys() - latest.keys())
+    return tuple(
+        WeighedNode(
+            name,
+            racks[name],
+            fmean(weights[name]) if weights[name] else None,
+            latest[name].capacity if name in latest else None,
+        )
+        for name in (*listed, *sampled, *silent)
     )
 
 

@@ -13,6 +13,10 @@ _TEXT_KEYS = ("content", "reasoning_content", "reasoning")
 #: Streams of fewer events with text are read faster without a template.
 _LEARN_FROM = 8
 _MARK = re.compile(rb'"content": ?"')
+#: No event of a chat is nearly as long; what is would otherwise be kept until its end.
+_MAX_LINE = 1 << 20
+#: More is a mistake, and no sum of it fits a float.
+_MOST_TOKENS = 10**9
 #: Text that JSON writes as it is.
 _PLAIN = re.compile(rb"[ !#-\[\]-~]+")
 
@@ -24,9 +28,13 @@ class AnswerReader:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        #: The unfinished last line, in the pieces that it came in.
+        self._rest: list[bytes] = []
+        self._rest_bytes = 0
         self._done = False
         self._bad_event = False
+        #: The first event that is a failure, as far as it was kept.
+        self.bad_event = b""
         #: What stands before and after the text of an event that only differs in its text.
         self._before = self._after = b""
         #: Events that carried text.
@@ -47,10 +55,25 @@ class AnswerReader:
 
     def feed(self, data: bytes, now_s: float) -> None:
         """Take bytes that arrived at ``now_s``; events may be cut anywhere."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        first, *more = data.split(b"\n")
+        self._keep(first)
+        if not more:
+            return
+        lines = [b"".join(self._rest), *more[:-1]]
+        self._rest, self._rest_bytes = [], 0
+        self._keep(more[-1])
         for line in lines:
             if line.startswith(b"data:"):
                 self._event(line[5:].strip(), now_s)
+
+    def _keep(self, piece: bytes) -> None:
+        """Add to the unfinished line, unless that is too long."""
+        self._rest_bytes += len(piece)
+        if self._rest_bytes > _MAX_LINE:
+            self._bad(self._rest[0] if self._rest else piece)
+            self._rest.clear()
+        else:
+            self._rest.append(piece)
 
     def _event(self, payload: bytes, now_s: float) -> None:
         if payload == b"[DONE]":
@@ -68,12 +91,12 @@ class AnswerReader:
         """Take what the event says; whether it carries text."""
         try:
             event = json.loads(payload)
-            if "error" in event:
-                self._bad_event = True
+            if event.get("error") is not None:
+                self._bad(payload)
                 return False
             usage = event.get("usage")
             if usage is not None:
-                self.output_tokens = int(usage["completion_tokens"])
+                self.output_tokens = _count(usage["completion_tokens"])
             fingerprint = event.get("system_fingerprint")
             if self.node is None and isinstance(fingerprint, str) and fingerprint:
                 self.node = fingerprint
@@ -83,8 +106,12 @@ class AnswerReader:
                 for key in _TEXT_KEYS
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            self._bad_event = True
+            self._bad(payload)
             return False
+
+    def _bad(self, payload: bytes) -> None:
+        self._bad_event = True
+        self.bad_event = self.bad_event or payload
 
     def _fits_template(self, payload: bytes) -> bool:
         """Whether the event is the learned one with another plain text: it says nothing else."""
@@ -109,3 +136,12 @@ class AnswerReader:
                 self._before, self._after = before, after
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return
+
+
+def _count(value: object) -> int:
+    """TypeError, ValueError: no number of tokens."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    if not 0 <= value <= _MOST_TOKENS:
+        raise ValueError
+    return value

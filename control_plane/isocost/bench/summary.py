@@ -26,11 +26,9 @@ def say(console: Console, text: str, style: str | None = None) -> None:
 
 def print_report(console: Console, report: Report) -> None:
     """Totals, latencies, nodes and phases of one target's run."""
-    for line in _facts(report):
-        say(console, line)
-    _warn_of_lateness(console, report)
+    _print_facts(console, report)
     console.print(latency_table(report))
-    if len(report.phases) > 1:
+    if report.faults:
         console.print(_phase_table(report))
     if report.kinds:
         console.print(_kind_table(report))
@@ -42,11 +40,22 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """Every target's own figures, then the ratios."""
     for name, report in comparison.targets.items():
         say(console, f"{name}: {report.target.url if report.target else '-'}", "bold")
-        for line in _facts(report):
-            say(console, line)
-        _warn_of_lateness(console, report)
+        _print_facts(console, report)
         console.print(latency_table(report))
     console.print(_ratio_table(comparison))
+
+
+def _print_facts(console: Console, report: Report) -> None:
+    for line in _facts(report):
+        say(console, line)
+    _warn_of_lateness(console, report)
+    if report.samples is not None and report.samples.answered < report.samples.asked:
+        say(
+            console,
+            f"WARNING: the control plane answered {report.samples.answered} of "
+            f"{report.samples.asked} samples: what it did not tell is missing",
+            "bold yellow",
+        )
 
 
 def print_machine(
@@ -78,7 +87,10 @@ def latency_table(report: Report) -> Table:
 
 
 def node_table(report: Report) -> Table:
-    table = _table(("node", "rack"), ("requests", "share", "weight share", "first token p99, ms"))
+    table = _table(
+        ("node", "rack"),
+        ("requests", "share", "weight share", "capacity share", "first token p99, ms"),
+    )
     for node in report.nodes:
         table.add_row(
             node.name,
@@ -86,6 +98,7 @@ def node_table(report: Report) -> Table:
             str(node.requests),
             percent(node.share),
             percent(node.weight_share),
+            percent(node.capacity_share),
             number(node.ttft_p99_ms),
         )
     return table
@@ -104,6 +117,13 @@ def _facts(report: Report) -> Iterator[str]:
     )
     if report.failures:
         yield f"failures: {listed(report.failures)}"
+    for kind, example in report.failure_examples.items():
+        yield f"  {kind}, the first: {example}"
+    if report.tokens.answers_without_usage:
+        yield (
+            f"answers without usage, whose tokens are not known: "
+            f"{report.tokens.answers_without_usage}"
+        )
     yield (
         f"goodput {number(goodput.requests_per_s, 1)} requests/s, {percent(goodput.fraction)}; "
         f"imbalance {number(report.imbalance, 2)} (by {report.imbalance_basis or '-'}); "
@@ -127,7 +147,7 @@ def _warn_of_lateness(console: Console, report: Report) -> None:
 def _phase_table(report: Report) -> Table:
     table = _table(
         ("phase",),
-        ("from, s", "to, s", "sent", "failed", "TTFT p50, ms", "p99, ms", "failures"),
+        ("from, s", "to, s", "sent", "failed", "rejected", "TTFT p50, ms", "p99, ms", "failures"),
     )
     for phase in report.phases:
         table.add_row(
@@ -136,6 +156,7 @@ def _phase_table(report: Report) -> Table:
             number(phase.end_s, 1),
             str(phase.requests.sent),
             str(phase.requests.failed),
+            str(phase.requests.rejected),
             number(phase.ttft_ms.p50),
             number(phase.ttft_ms.p99),
             listed(phase.failures) or "-",

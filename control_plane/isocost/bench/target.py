@@ -13,25 +13,37 @@ _CHAT_PATH = "/v1/chat/completions"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A name for the report, and a base URL with or without /v1 at its end."""
+    """A name for the report, and a base URL; /v1 or the whole path may be at its end."""
 
     name: str
     url: str
 
     @property
     def chat_url(self) -> str:
-        return self.url.rstrip("/").removesuffix("/v1") + _CHAT_PATH
+        base = self.url.rstrip("/").removesuffix(_CHAT_PATH).removesuffix("/v1")
+        return base + _CHAT_PATH
 
 
 def parse_target(name: str, url: str) -> Target:
     """RejectedError where ``url`` is no base URL."""
+    if "@" in (url.partition("://")[2] or url).partition("/")[0]:
+        # It would stand in the report; nor does it belong into this error.
+        raise RejectedError(
+            "a URL with a user or a password is not allowed; give them as a header: "
+            "--header 'Authorization: Basic ...'"
+        )
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        # ValueError for parts that no name can have, empty or longer than 63 letters.
+        (parts.hostname or "").encode("idna")
     except ValueError:
         usable = False
     if not usable or parts.query or parts.fragment:
-        raise RejectedError(f"{url!r} is not allowed; it must be a base URL like http://HOST:PORT")
+        raise RejectedError(
+            f"{url!r} is not allowed; it must be a base URL like http://HOST:PORT with a host "
+            "whose parts have 1 to 63 letters"
+        )
     return Target(name, url)
 
 

@@ -22,7 +22,7 @@ EXAMPLES = """  isocost bench --url http://127.0.0.1:10000 --model llama-3.1-8b 
   isocost bench --url http://127.0.0.1:10000 --model llama-3.1-8b --scenario slow.yaml \\
       --control-plane http://127.0.0.1:18080 --access-log access.log --html build/slow.html
   OPENAI_API_KEY=... isocost bench --url https://api.example.com/v1 --model m --rate 2 \\
-      --fail-if 'ttft_ms.p99>850' --fail-if 'requests.failed>0'
+      --fail-if 'ttft_ms.p99>850' --fail-if 'requests.failed>0' --fail-if 'requests.rejected>0'
 
 exit codes: 0 done, 1 a --fail-if holds or its value is unknown, 2 wrong usage, 3 could not run,
 130 interrupted (what was measured so far is reported)
@@ -34,7 +34,8 @@ _TRACES = "azure-conv, mooncake, mooncake-bursts, servegen, abc, burstgpt"
 _FORMATS = "azure, mooncake, mooncake-bursts, burstgpt, aibrix, servegen, abc"
 #: RFC 9110: a token, and a value without line breaks.
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
-#: Members of a request's JSON that the trace or the bench itself fills.
+#: Headers and members of a request's JSON that the trace or the bench itself fills.
+_OWN_HEADERS = ("content-length", "transfer-encoding")
 _OWN_MEMBERS = ("model", "stream", "messages", "max_tokens")
 
 
@@ -47,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_target_arguments(parser: argparse.ArgumentParser) -> None:
     targets = parser.add_mutually_exclusive_group(required=True)
-    targets.add_argument("--url", help="base URL of the server, with or without /v1")
+    targets.add_argument(
+        "--url", action="append", help="base URL of the server, with or without /v1"
+    )
     targets.add_argument(
         "--target",
         action="append",
@@ -161,9 +164,8 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import asyncio
 
-    from rich.console import Console
-
     from isocost.bench.condition import Condition
+    from isocost.bench.console import open_console
     from isocost.bench.goodput import Slo
     from isocost.bench.options import BenchOptions
     from isocost.bench.run import run_bench
@@ -194,14 +196,16 @@ def run(args: argparse.Namespace) -> int:
         html=args.html,
         json=args.json,
     )
-    return asyncio.run(run_bench(options, Console(stderr=args.json)))
+    return asyncio.run(run_bench(options, open_console(stderr=args.json)))
 
 
-def _targets(url: str | None, named: Iterable[str] | None) -> Any:
+def _targets(urls: list[str] | None, named: Iterable[str] | None) -> Any:
     from isocost.bench.target import parse_target
 
-    if url is not None:
-        return (parse_target(url, url),)
+    if urls is not None:
+        if len(urls) > 1:
+            raise RejectedError("--url is not allowed twice; --target NAME=URL compares servers")
+        return (parse_target(urls[0], urls[0]),)
     targets = {}
     for text in named or ():
         name, equals, address = text.partition("=")
@@ -215,10 +219,14 @@ def _targets(url: str | None, named: Iterable[str] | None) -> Any:
 
 def _headers(texts: Iterable[str], api_key: str | None) -> dict[str, str]:
     headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    if api_key and _HEADER.fullmatch(f"authorization: {api_key}") is None:
+        raise RejectedError("OPENAI_API_KEY is not allowed; it must be one line")
     for text in texts:
         match = _HEADER.fullmatch(text)
         if match is None:
             raise RejectedError(f"--header {text!r} is not allowed; it must be NAME: VALUE")
+        if match[1].lower() in _OWN_HEADERS:
+            raise RejectedError(f"--header: {match[1]} is not allowed; the bench sets it itself")
         headers[match[1].lower()] = match[2].strip()
     return headers
 

@@ -17,6 +17,8 @@ _HOSTS = (
     ("rack-b", "host-b2", "A100"),
 )
 _NODES_PER_HOST = 2
+#: What a card takes of the demo's trace beside an H100, as the fake engine's speeds have it.
+CAPACITY = {"H100": 1.0, "A100": 0.45}
 
 
 @dataclass(frozen=True, slots=True)

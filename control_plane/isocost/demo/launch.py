@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from isocost.config import BootstrapSettings
-from isocost.demo.fleet import MODEL, DemoNode, by_rack, fleet
+from isocost.demo.fleet import CAPACITY, MODEL, DemoNode, by_rack, fleet
 from isocost.demo.options import DemoOptions
 from isocost.demo.ports import WantedPort
 from isocost.demo.processes import Processes
@@ -72,16 +73,13 @@ def start_all(stage: Stage, processes: Processes) -> int:
 
 def _start_control_plane(stage: Stage, processes: Processes) -> None:
     options = stage.options
-    processes.start(
-        "control-plane",
-        [
-            *_ISOCOST,
-            "control-plane",
-            f"--listen=127.0.0.1:{options.control_plane_port}",
-            f"--http=127.0.0.1:{options.http_port}",
-            f"--policy={options.policy}",
-        ],
-    )
+    config = {
+        "listen": f"127.0.0.1:{options.control_plane_port}",
+        "http": f"127.0.0.1:{options.http_port}",
+        "filter": {"policy": options.policy},
+        "entropy": {"capacity": CAPACITY},
+    }
+    _start_daemon(stage, processes, "control-plane", "control-plane", config)
 
 
 def _start_envoy(stage: Stage, processes: Processes) -> int:
@@ -129,11 +127,17 @@ def _start_agent(
     stage: Stage, processes: Processes, rack: str, nodes: tuple[DemoNode, ...]
 ) -> None:
     name = f"agent-{rack}"
-    path = stage.run_dir / f"{name}.yaml"
     config = {
         "name": name,
         "control_plane": f"127.0.0.1:{stage.options.control_plane_port}",
         "nodes": [dict(node.agent_entry()) for node in nodes],
     }
+    _start_daemon(stage, processes, name, "agent", config)
+
+
+def _start_daemon(
+    stage: Stage, processes: Processes, name: str, command: str, config: Mapping[str, object]
+) -> None:
+    path = stage.run_dir / f"{name}.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    processes.start(name, [*_ISOCOST, "agent", f"--config={path}"])
+    processes.start(name, [*_ISOCOST, command, f"--config={path}"])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
 
 from isocost.bench.access_log import AccessLog, LoggedRequest
 from isocost.bench.control_plane import ControlPlane
 from isocost.bench.observer import Observer
 from isocost.bench.progress import NodeView
-from isocost.bench.shares import WeighedNode
 from isocost.demo.fleet import DemoNode
 
 
@@ -51,18 +49,3 @@ class DemoObserver(Observer):
     def _open(self, name: str) -> int:
         status = self.latest.get(name)
         return (status.in_flight or 0) if status else 0
-
-    def weighed_nodes(self, until_s: float) -> tuple[WeighedNode, ...]:
-        """The fleet with the mean of the weights sampled while requests were sent: up to
-        ``until_s``."""
-        weights: defaultdict[str, list[float]] = defaultdict(list)
-        for sample in self.samples:
-            for node in sample.nodes or ():
-                if sample.at_s <= until_s and node.weight is not None:
-                    weights[node.name].append(node.weight)
-        return tuple(
-            WeighedNode(
-                node.name, node.rack, fmean(weights[node.name]) if weights[node.name] else None
-            )
-            for node in self._fleet
-        )

@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from isocost.bench.access_log import PICKED, AccessLog, LoggedRequest
+from isocost.bench.access_log import PICKED, AccessLog
 from isocost.bench.control_plane import ControlPlane
+from isocost.bench.observer import Observer
 from isocost.bench.replay import Replay, ReplaySettings
 from isocost.bench.trace import TraceRequest
 from isocost.demo.fleet import DemoNode
@@ -19,7 +20,6 @@ _DEADLINE_S = 60.0
 _POLL_S = 0.1
 #: Requests over new connections: the chance that one of two workers gets none of 12 is 1 in 2048.
 _PROBES = (TraceRequest(arrival_s=0.0, input_tokens=16, output_tokens=2),) * 12
-_LOG_DEADLINE_S = 3.0
 
 
 async def wait_ready(
@@ -55,20 +55,12 @@ async def _missing_nodes(fleet: Sequence[DemoNode], control_plane: ControlPlane)
     return f"the control plane has no weight for {', '.join(missing)}" if missing else None
 
 
-async def _read_log_of(access_log: AccessLog, expected: int) -> list[LoggedRequest]:
-    """What Envoy logs until ``expected`` requests are there or it has had time enough."""
-    entries: list[LoggedRequest] = []
-    deadline_s = time.monotonic() + _LOG_DEADLINE_S
-    while len(entries) < expected and time.monotonic() < deadline_s:
-        await asyncio.sleep(_POLL_S)
-        entries += access_log.read_new()
-    return entries
-
-
 async def _missing_picks(access_log: AccessLog, gateway: ReplaySettings) -> str | None:
     results = await Replay(_PROBES, gateway).run()
     answered = sum(result.status is not None for result in results)
-    entries = await _read_log_of(access_log, answered)
+    observer = Observer(access_log, None)
+    await observer.read_log_until(answered)
+    entries = observer.log
     for result in results:
         if not result.ok:
             return f"a request through Envoy failed: {result.failure}, status {result.status}"

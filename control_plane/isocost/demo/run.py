@@ -110,7 +110,7 @@ async def _run(stage: launch.Stage, processes: Processes, console: Console) -> M
             seed=options.seed,
             results=results,
             log=tuple(observer.log),
-            nodes=observer.weighed_nodes(until_s=requests[-1].arrival_s),
+            nodes={node.name: node.rack for node in stage.nodes},
             samples=tuple(observer.samples),
             push_interval_ms=await control_plane.push_interval_ms(),
             wasm_bytes=WASM.stat().st_size,

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from tests.unit.bench.listening import listening
+
 PATH = "/v1/chat/completions"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -20,14 +22,8 @@ DONE = b"data: [DONE]\n\n"
 async def server(handler: Handler) -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_post(PATH, handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}{PATH}"
-    finally:
-        await runner.cleanup()
+    async with listening(app) as url:
+        yield url + PATH
 
 
 def streaming(*pieces: bytes | float) -> Handler:

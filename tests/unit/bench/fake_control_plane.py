@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from tests.unit.bench.listening import listening
+
 
 class FakeControlPlane:
     """``rows`` are those of /v1/nodes."""
 
     def __init__(self) -> None:
-        self.rows: list[dict[str, object]] = []
+        self.rows: list[object] = []
         self.push: dict[str, object] = {"interval_ms": None}
         self.status = 200
         self.url = ""
@@ -44,11 +46,5 @@ async def fake_control_plane() -> AsyncIterator[FakeControlPlane]:
     app = web.Application()
     app.router.add_get("/v1/nodes", fake.nodes)
     app.router.add_get("/v1/status", fake.status_page)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
+    async with listening(app) as fake.url:
         yield fake
-    finally:
-        await runner.cleanup()

@@ -76,6 +76,7 @@ def report(
             "rejected": 0,
         },
         "failures": {"reset": failed - failed // 3, "timeout": failed // 3} if failed else {},
+        "failure_examples": {"reset": "Server disconnected"} if failed else {},
         "ttft_ms": distribution(140 * slower, 9),
         "tpot_ms": distribution(14 * slower, 2),
         "e2e_ms": distribution(3100 * slower, 3),
@@ -86,7 +87,12 @@ def report(
         "slo": {"ttft_ms": 850.0, "tpot_ms": None, "e2e_ms": None},
         "goodput": {"requests_per_s": 0.97 * sent / duration_s, "fraction": 0.97},
         "lateness_ms": {"p50": 0.11, "p99": 1.9, "max": 7.2},
-        "tokens": {"input": sent * 900, "output": sent * 210, "output_per_s": 6300.0},
+        "tokens": {
+            "input": sent * 900,
+            "output": sent * 210,
+            "output_per_s": 6300.0,
+            "answers_without_usage": 0,
+        },
         "nodes": [
             {
                 "name": f"h100-{index + 1}",
@@ -120,6 +126,7 @@ def report(
             "age_at_pick_ms": {"p50": 101.0, "p99": 203.0},
         },
         "filter": {"wasm_bytes": 126_512, "envoy_cpu_us_per_request": 212.4},
+        "samples": {"asked": duration_s, "answered": duration_s} if control_plane else None,
         "seed": seed,
         "versions": {"isocost": "0.1.0", "envoy": "1.40.0", "python": "3.11.7"},
         "machine_busy": 0.41,
@@ -129,6 +136,7 @@ def report(
             {"pid": 4712, "name": "isocost bench", "cpu_fraction": 0.31},
             {"pid": 4713, "name": "isocost fake-node", "cpu_fraction": 0.24},
         ],
+        "interrupted": False,
     }
 
 
@@ -160,7 +168,7 @@ def comparison(
             if index
         },
         **{key: copy.deepcopy(first[key]) for key in ("machine_busy", "valid", "processes")},
-        **{key: copy.deepcopy(first[key]) for key in ("trace", "seed", "versions")},
+        **{key: copy.deepcopy(first[key]) for key in ("trace", "seed", "versions", "interrupted")},
     }
 
 
@@ -193,7 +201,16 @@ def _active(ordered: list[Json], time_s: float, node: str | None = None) -> set[
 
 def _series(duration_s: int, ordered: list[Json], slower: float, source: random.Random) -> Json:
     steps: Json = {"step_s": 1.0, "t_s": [float(second) for second in range(duration_s)]}
-    names = ("sent", "ok", "failed", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "e2e_p50_ms")
+    names = (
+        "sent",
+        "ok",
+        "failed",
+        "rejected",
+        "ttft_p50_ms",
+        "ttft_p99_ms",
+        "tpot_p50_ms",
+        "e2e_p50_ms",
+    )
     for name in names:
         steps[name] = []
     for second in range(duration_s):
@@ -205,6 +222,7 @@ def _series(duration_s: int, ordered: list[Json], slower: float, source: random.
         steps["sent"].append(0 if quiet else sent)
         steps["ok"].append(0 if quiet else sent - failed)
         steps["failed"].append(0 if quiet else failed)
+        steps["rejected"].append(0)
         steps["ttft_p50_ms"].append(None if quiet else p50)
         slow = 8 if active & {"slow", "hang"} else 2.5
         steps["ttft_p99_ms"].append(None if quiet else p50 * source.uniform(0.8, 1.2) * slow)
@@ -263,6 +281,7 @@ def _phases(duration_s: int, ordered: list[Json], nodes: int, slower: float) -> 
                     "sent": 900,
                     "ok": 890 if active else 900,
                     "failed": 10 * bool(active),
+                    "rejected": 0,
                 },
                 "failures": {"reset": 10} if active else {},
                 "ttft_ms": distribution(140 * slower * (2 if active else 1)),

@@ -42,6 +42,17 @@ def test_other_lines_are_passed_over() -> None:
         assert parse_line(line) is None
 
 
+def test_a_file_that_was_emptied_is_read_from_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    line = json.dumps(LINE) + "\n"
+    path.write_text(line * 3)
+    log = AccessLog(path)
+    assert len(log.read_new()) == 3
+    path.write_text(line)
+    assert len(log.read_new()) == 1
+    assert log.read_new() == []
+
+
 def test_a_growing_file_is_read_once_and_a_cut_line_waits(tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     log = AccessLog(path)

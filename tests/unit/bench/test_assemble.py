@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +14,8 @@ from isocost.bench.assemble import Measurement
 from isocost.bench.control_plane import FleetSample
 from isocost.bench.goodput import Slo
 from isocost.bench.phases import OrderedFault
-from isocost.bench.report import Lateness, ProcessCpu, TraceInfo
-from isocost.bench.result import RequestResult
+from isocost.bench.report import Lateness, ProcessCpu, Samples, TraceInfo
+from isocost.bench.result import FailureKind, RequestResult
 from tests.unit.bench.measured import answer, logged
 from tests.unit.bench.test_series import status
 
@@ -59,9 +60,49 @@ def test_rates_are_over_the_trace_and_over_what_came_after_its_end() -> None:
     assert len(report.series.t_s) == 20
 
 
+def test_answers_without_usage_have_tokens_that_are_not_known() -> None:
+    mute = replace(answer(), output_tokens=None)
+    tokens = assemble.count_tokens([mute, mute], 2.0)
+    assert (tokens.output, tokens.output_per_s, tokens.answers_without_usage) == (None, None, 2)
+    tokens = assemble.count_tokens([mute, answer()], 2.0)
+    assert (tokens.output, tokens.output_per_s, tokens.answers_without_usage) == (9, 4.5, 1)
+
+
+def test_of_each_kind_of_failure_the_first_that_was_said_is_kept() -> None:
+    def failed(kind: FailureKind, status: int | None, detail: str | None) -> RequestResult:
+        return replace(answer(failure=kind), status=status, detail=detail)
+
+    results = [
+        answer(),
+        failed("status_4xx", 404, "no such model"),
+        failed("status_4xx", 401, "no such key"),
+        failed("connect", None, "refused"),
+        failed("bad_event", 200, '{"error": 1}'),
+        failed("timeout", None, None),
+        failed("status_5xx", 503, None),
+    ]
+    assert assemble.failure_examples(results) == {
+        "status_4xx": "HTTP 404 no such model",
+        "connect": "refused",
+        "bad_event": '{"error": 1}',
+        "status_5xx": "HTTP 503",
+    }
+
+
+def test_samples_say_how_often_the_control_plane_answered() -> None:
+    samples = (FleetSample(0.0, ()), FleetSample(1.0, None), FleetSample(2.0, None))
+    assert assemble.assemble(measured(samples=samples)).samples == Samples(3, 1)
+
+
+def test_an_interrupt_is_in_the_report() -> None:
+    assert assemble.assemble(measured()).to_data()["interrupted"] is False
+    assert assemble.assemble(measured(interrupted=True)).to_data()["interrupted"] is True
+
+
 def test_nothing_sent_is_no_division_by_zero() -> None:
     report = assemble.assemble(measured())
-    assert report.tokens.output_per_s == 0.0
+    assert (report.tokens.output, report.tokens.output_per_s) == (None, None)
+    assert report.samples is None
     assert (report.ttft_ms.count, report.ttft_ms.p99) == (0, None)
     assert report.lateness_ms == Lateness(None, None, None)
     assert (report.nodes, report.imbalance, report.imbalance_basis) == ((), None, None)
@@ -93,8 +134,9 @@ def test_table_age_is_of_picks_only() -> None:
 
 
 def test_the_busiest_twenty_processes_are_named_in_order() -> None:
-    processes = [ProcessCpu(pid, f"p{pid}", pid / 100) for pid in range(1, 31)]
-    assert [found.pid for found in assemble.busiest(processes)] == list(range(30, 10, -1))
+    processes = tuple(ProcessCpu(pid, f"p{pid}", pid / 100) for pid in range(30, 0, -1))
+    report = assemble.assemble(measured(processes=processes))
+    assert [found.pid for found in report.processes] == list(range(30, 10, -1))
 
 
 def test_envoys_cpu_is_per_request_sent() -> None:
@@ -169,7 +211,9 @@ def test_the_parts_of_a_report_add_up_to_the_whole(
     assert sum(report.failures.values()) == counts.failed + counts.rejected
     assert sum(series.sent) == sum(phase.requests.sent for phase in phases) == counts.sent
     assert sum(series.ok) == sum(phase.requests.ok for phase in phases) == counts.ok
-    assert sum(series.failed) == sum(phase.requests.failed for phase in phases)
+    assert sum(series.failed) == sum(phase.requests.failed for phase in phases) == counts.failed
+    rejected = sum(phase.requests.rejected for phase in phases)
+    assert sum(series.rejected) == rejected == counts.rejected
     by_phase: Counter[str] = sum((Counter(phase.failures) for phase in phases), Counter())
     assert by_phase == Counter(report.failures)
     assert sum(kind.requests for kind in report.kinds.values()) == counts.sent

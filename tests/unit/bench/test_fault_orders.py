@@ -37,6 +37,12 @@ async def test_a_node_that_is_not_there_is_named_before_any_load() -> None:
         assert url in problem
 
 
+def test_the_last_fault_ends_the_longest_start_and_length_after_the_order() -> None:
+    endless = {"fault": "hang", "after_s": 2.0, "for_s": None}
+    assert fault_orders.longest_s({"a": [SLOW, endless], "b": [{**SLOW, "after_s": 4.0}]}) == 6.0
+    assert fault_orders.longest_s({}) == 0.0
+
+
 async def test_a_rehearsal_takes_everything_back() -> None:
     async with fault_node() as node, aiohttp.ClientSession() as session:
         await fault_orders.rehearse(session, {node.url: [SLOW]})

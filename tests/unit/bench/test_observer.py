@@ -39,8 +39,15 @@ async def test_pages_are_read_and_what_they_do_not_say_is_unknown() -> None:
         assert await control_plane.push_interval_ms() == Percentiles(None, None)
         fake.push = {"interval_ms": {"p50": 200.0, "p99": 210.0}}
         assert await control_plane.push_interval_ms() == Percentiles(200.0, 210.0)
-        fake.rows = [{"name": "n"}]
-        assert await control_plane.nodes() is None
+        for rows in ([{"name": "n"}], ["n"], [None], [7], [[]], [row("n", state=3)], [row(7)]):
+            fake.rows = rows  # type: ignore[assignment]
+            assert await control_plane.nodes() is None
+        fake.rows = [row("n", "heavy", entropy=[], capacity=True, kv_usage=10**400, rack=1)]  # type: ignore[arg-type]
+        (node,) = await control_plane.nodes() or ()
+        assert (node.weight, node.entropy, node.capacity) == (None, None, None)
+        assert (node.kv_usage, node.rack) == (None, None)
+        fake.push = {"interval_ms": {"p50": "soon", "p99": None}}
+        assert await control_plane.push_interval_ms() == Percentiles(None, None)
         fake.status = 503
         assert await control_plane.nodes() is None
         assert await control_plane.push_interval_ms() == Percentiles(None, None)
@@ -100,6 +107,20 @@ async def test_a_late_answer_costs_its_own_samples_and_moves_no_other(
     assert await time.sampled_at_s() == [0.0, 1.5, 4.5, 5.5, 6.5]
     time = VirtualTime(monkeypatch, 0.0, 0.01, 2.2, 0.01, 0.01)
     assert await time.sampled_at_s() == [0.0, 1.5, 3.7, 4.5]
+
+
+async def test_rows_that_are_no_objects_do_not_end_the_sampling() -> None:
+    async with fake_control_plane() as fake, aiohttp.ClientSession() as session:
+        fake.rows = ["n"]
+        observer = Observer(None, ControlPlane(session, fake.url))
+        first = asyncio.create_task(observer.sample_each_second(lambda: 1.0))
+        async with asyncio.timeout(30):
+            while not observer.samples:
+                assert not first.done()
+                await asyncio.sleep(0.01)
+        assert not first.done()
+        first.cancel()
+    assert observer.samples[0].nodes is None
 
 
 async def test_without_control_plane_and_log_nothing_is_seen() -> None:

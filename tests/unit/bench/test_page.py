@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from typing import Any
 import pytest
 
 from isocost.bench.page import render
-from isocost.errors import StartError
 from tests.unit.bench import page_sample
 
 ROOT = Path(__file__).parents[3]
@@ -152,6 +152,26 @@ def test_an_invalid_run_warns_before_all_else_with_what_took_the_cpu() -> None:
     assert 'class="warning"' not in render(page_sample.report())
 
 
+@pytest.mark.parametrize("sample", [page_sample.report, page_sample.comparison])
+def test_an_interrupted_run_says_so_before_all_else(sample: Callable[..., Any]) -> None:
+    data = sample(nodes=2, duration_s=200)
+    assert "interrupted" not in render(data).partition("<nav")[0]
+    lead = render(data | {"interrupted": True}).partition("<nav")[0]
+    assert "This run was interrupted" in lead and 'class="warning"' in lead
+
+
+def test_what_a_run_did_not_have_is_left_out() -> None:
+    data = page_sample.report(nodes=2, duration_s=200, control_plane=False)
+    unknown = {"p50": None, "p99": None}
+    data["push"] = {"interval_ms": unknown, "age_at_pick_ms": unknown}
+    data["filter"] = {"wasm_bytes": None, "envoy_cpu_us_per_request": None}
+    page = render(data | {"policy": None})
+    assert "gateway" not in section_ids(page)
+    assert "<dt>Policy</dt>" not in page
+    nodes = part(page, "nodes")
+    assert "Oldest sample" not in nodes and "Clock off" not in nodes
+
+
 def test_a_run_whose_load_was_not_measured_is_neither_valid_nor_warned_of() -> None:
     data = page_sample.report() | {"valid": None, "machine_busy": None, "processes": []}
     page = render(data)
@@ -168,32 +188,6 @@ def test_a_report_of_nothing_gives_a_page_of_dashes(schema: str) -> None:
     assert "<svg" not in page
     assert "None" not in page
     assert "nan" not in page.lower()
-
-
-def nulls(value: Any, depth: int) -> Any:
-    """The same with null for everything below ``depth``."""
-    if depth == 0:
-        return None
-    if isinstance(value, dict):
-        return {key: nulls(item, depth - 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [nulls(item, depth - 1) for item in value]
-    return None
-
-
-@pytest.mark.parametrize("whole", [page_sample.report, page_sample.comparison])
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
-def test_null_at_any_depth_prints_as_a_dash(whole: Any, depth: int) -> None:
-    data = whole(nodes=2, duration_s=200)
-    page = render(nulls(data, depth) | {"schema": data["schema"]})
-    Parsed(page)
-    assert "None" not in page
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_half_of_the_keys_may_be_missing(first: int) -> None:
-    data = page_sample.report(nodes=2, duration_s=200)
-    Parsed(render({key: data[key] for key in list(data)[first::2]}))
 
 
 def test_a_run_without_control_plane_shows_requests_and_says_why() -> None:
@@ -327,15 +321,6 @@ def test_a_page_of_a_thousand_nodes_has_all_in_the_table_and_says_what_the_plots
     assert nodes.count("<tr>") == 1 + 1024
     assert "64 of 1024 nodes" in nodes
     assert "64 of 1024 nodes" in part(page, "entropy")
-
-
-@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
-def test_without_the_extra_the_error_says_what_to_install(
-    package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(StartError, match=r"--html needs .*pip install 'isocost\[bench\]'"):
-        render(page_sample.report())
 
 
 def test_importing_the_page_imports_no_drawing() -> None:

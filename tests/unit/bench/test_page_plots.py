@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -145,12 +144,29 @@ def test_a_fault_without_end_lasts_to_the_end_of_the_run() -> None:
 
 def test_failures_have_a_panel_where_there_are_any() -> None:
     assert "failed/s" in texts(plots.timeline(page_sample.report()))
-    assert "failed/s" not in texts(plots.timeline(page_sample.report(faults=False)))
+    report = page_sample.report(faults=False)
+    assert "failed/s" not in texts(plots.timeline(report))
+    report["series"]["rejected"][7] = 3
+    words = texts(plots.timeline(report))
+    assert {"failed/s", "rejected"} <= set(words)
+
+
+def test_a_step_lasts_to_its_end() -> None:
+    """Counts are of whole steps: a slope between two would show what never was."""
+    report = page_sample.report(duration_s=2, faults=False)
+    report["series"]["sent"] = report["series"]["ok"] = [10, 30]
+    svg = plots.timeline(report)
+    assert svg is not None
+    paths = ElementTree.fromstring(svg).iter(f"{SVG}path")
+    line = max((p.attrib["d"] for p in paths if p.get("stroke") == palette.GREEN), key=len)
+    # Only across and up.
+    assert line.count("V") == 1 and "L" not in line
 
 
 def test_a_step_without_answers_is_a_gap_and_not_zero() -> None:
     def line(values: list[float | None]) -> str:
-        report = {"series": {"t_s": [0, 1, 2, 3, 4, 5], "step_s": 1, "ttft_p99_ms": values}}
+        report = page_sample.report(duration_s=6, faults=False)
+        report["series"]["ttft_p99_ms"] = values
         svg = plots.timeline(report)
         assert svg is not None
         paths = ElementTree.fromstring(svg).iter(f"{SVG}path")
@@ -246,8 +262,3 @@ def test_two_plots_of_one_page_share_no_id() -> None:
     ids = re.compile(r'id="([^"]+)"')
     assert ids.findall(one)
     assert not set(ids.findall(one)) & set(ids.findall(two))
-
-
-def test_a_number_that_json_does_not_know_is_unknown() -> None:
-    report = {"series": {"t_s": [0.0, 1.0], "step_s": 1.0, "ttft_p50_ms": [math.nan, 5.0]}}
-    assert plots.timeline(report) is not None

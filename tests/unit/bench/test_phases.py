@@ -53,6 +53,12 @@ def test_a_fault_at_the_runs_edges_leaves_no_empty_phase() -> None:
     assert spans([fault("slow", 40, 50)]) == [("before", 0, 30)]
 
 
+@pytest.mark.parametrize("start_s", [30, 40])
+def test_a_fault_that_starts_after_the_runs_end_does_not_count(start_s: float) -> None:
+    names = [name for name, _, _ in spans([fault("slow", 5, 10), fault("oom", start_s, 50)])]
+    assert names == ["before", "slow", "after"]
+
+
 def test_a_request_belongs_to_the_phase_of_its_scheduled_time() -> None:
     results = [
         answer(9.99, 100, e2e_ms=5000, node="a"),
@@ -63,9 +69,9 @@ def test_a_request_belongs_to_the_phase_of_its_scheduled_time() -> None:
         answer(30.0, 100, node="b"),
     ]
     before, slow, after = phases(results, [fault("slow", 10, 20)], ["a", "b", "c"], 30.0)
-    assert before.requests == PhaseRequests(1, 1, 0)
-    assert slow.requests == PhaseRequests(4, 2, 2)
-    assert after.requests == PhaseRequests(1, 1, 0)
+    assert before.requests == PhaseRequests(1, 1, 0, 0)
+    assert slow.requests == PhaseRequests(4, 2, 1, 1)
+    assert after.requests == PhaseRequests(1, 1, 0, 0)
     assert slow.failures == {"reset": 1, "status_4xx": 1}
     assert before.failures == {}
     assert slow.ttft_ms.p50 == pytest.approx(600) and slow.ttft_ms.count == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isocost.bench.machine import CpuTimes
+from isocost.bench.machine import CpuTimes, QuotaTimes
 from isocost.bench.processes import (
     MachineReading,
     ProcessTimes,
@@ -85,6 +85,13 @@ def test_a_reading_knows_the_machine_and_the_processes_until_a_later_one() -> No
     assert first.busy_until(later) == pytest.approx(0.9)
     assert first.processes_until(later) == (ProcessCpu(1, "p", 0.5),)
     assert first.processes_until(first) == ()
+
+
+def test_a_used_up_quota_is_in_the_busy_part() -> None:
+    times = CpuTimes(0, 0), CpuTimes(20, 200)
+    first = MachineReading(0.0, times[0], {}, {"g": QuotaTimes(0.5, 1.0)})
+    later = MachineReading(10.0, times[1], {}, {"g": QuotaTimes(0.5, 6.0)})
+    assert first.busy_until(later) == pytest.approx(1.0)
 
 
 def test_a_real_process_that_works_is_among_the_busiest() -> None:

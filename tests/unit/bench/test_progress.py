@@ -57,6 +57,14 @@ def test_a_large_fleet_does_not_fill_the_terminal() -> None:
     assert "n31" in live and "n32" not in live and "and 68 more" in live
 
 
+def test_a_large_fleet_does_not_fill_a_line() -> None:
+    shown = console(terminal=False)
+    with display_for(shown) as display:
+        display.update(5.0, COUNTS, [NodeView(f"n{n}", 0, 0.01, None) for n in range(100)])
+    (line,) = text(shown).splitlines()
+    assert "n31=1.0%" in line and "n32=" not in line and line.endswith("and 68 more")
+
+
 def test_a_pipe_gets_a_plain_line_every_five_seconds() -> None:
     shown = console(terminal=False)
     display = display_for(shown)

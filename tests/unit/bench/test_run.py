@@ -5,6 +5,7 @@ import io
 import json
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -112,6 +113,55 @@ async def test_a_run_sends_the_trace_and_writes_its_report(tmp_path: Path) -> No
     assert "first token" in shown and "machine" in shown
 
 
+async def test_what_will_be_sent_is_said_before(tmp_path: Path) -> None:
+    async with server(Chat().handle) as url:
+        _, shown = await run(options(tmp_path, url))
+        base = url.removesuffix(PATH)
+        assert shown.startswith(f"20 requests over 0.4 s (50/s) to {base}\n")
+        _, shown = await run(options(tmp_path, url, url, rounds=2))
+        assert shown.startswith(f"20 requests over 0.4 s (50/s) to {base}, {base}, in 2 rounds\n")
+
+
+async def test_an_address_that_is_no_control_plane_is_told_what_it_answered(tmp_path: Path) -> None:
+    async with server(Chat().handle) as url:
+        chosen = options(tmp_path, url, control_plane=url.removesuffix(PATH))
+        with pytest.raises(StartError, match=r"no control plane's HTTP address.*HTTP 404"):
+            await run(chosen)
+
+
+async def test_a_file_that_cannot_be_written_costs_no_other_output(tmp_path: Path) -> None:
+    page, shown = tmp_path / "page.html", io.StringIO()
+    chosen = options(
+        *(tmp_path, "URL"), report=Path("/dev/full"), html=page, conditions=conditions("valid>9")
+    )
+    async with server(Chat().handle) as url:
+        chosen = replace(chosen, targets=(Target("a", url.removesuffix(PATH)),))
+        with pytest.raises(StartError, match=r"--report /dev/full: .*No space left"):
+            await run_bench(chosen, Console(file=shown, width=200, color_system=None))
+    assert page.read_text().startswith("<!DOCTYPE html>")
+    assert "first token" in shown.getvalue() and f"page: {page}" in shown.getvalue()
+
+
+async def test_what_failures_said_is_shown_and_reported(tmp_path: Path) -> None:
+    async def refuse(_: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": {"message": "no such model"}}, status=404)
+
+    page = tmp_path / "page.html"
+    async with server(Chat(refuse).handle) as url:
+        _, shown = await run(options(tmp_path, url, html=page))
+    said = 'HTTP 404 {"error": {"message": "no such model"}}'
+    assert report(tmp_path)["failure_examples"] == {"status_4xx": said}
+    assert f"status_4xx, the first: {said}" in shown
+    assert "HTTP 404 {&#34;error&#34;" in page.read_text()
+
+
+async def test_answers_without_usage_are_counted(tmp_path: Path) -> None:
+    async with server(Chat(streaming(NAMED, DONE)).handle) as url:
+        _, shown = await run(options(tmp_path, url))
+    assert report(tmp_path)["tokens"]["output"] is None
+    assert f"answers without usage, whose tokens are not known: {REQUESTS}" in shown
+
+
 async def test_json_goes_to_standard_output_and_nothing_else_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,6 +226,8 @@ async def test_a_server_that_does_not_stream_is_seen_as_such(tmp_path: Path) -> 
         ({"rounds": REQUESTS + 1}, RejectedError, "--rounds 21 .* 20 requests"),
         ({"max_connections": 2**40}, StartError, "--max-connections"),
         ({"control_plane": "http://127.0.0.1:9"}, StartError, "--control-plane .*not answer"),
+        ({"access_log": Path("/dev/null")}, StartError, "--access-log .*no regular file"),
+        ({"html": Path("/tmp/r"), "report": Path("/tmp/x/../r")}, RejectedError, "--report goes"),
     ],
 )
 async def test_what_is_wrong_is_found_before_anything_is_sent(
@@ -188,10 +240,11 @@ async def test_what_is_wrong_is_found_before_anything_is_sent(
     assert chat.prompts == []
 
 
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
 async def test_a_page_without_its_packages_is_refused_before_anything_is_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    monkeypatch.setattr("isocost.bench.outputs.find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, package, None)
     chat = Chat()
     async with server(chat.handle) as url:
         with pytest.raises(StartError, match=r"--html needs .*isocost\[bench\]"):
@@ -216,6 +269,31 @@ async def test_a_target_that_is_no_host_is_named(tmp_path: Path) -> None:
 def test_what_is_no_base_url_is_refused(url: str) -> None:
     with pytest.raises(RejectedError, match="base URL"):
         parse_target("t", url)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:secret@h", "https://secret@h:1/v1", "ftp://u:secret@h", "u:secret@h"]
+)
+def test_a_url_with_a_password_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(RejectedError, match="--header") as caught:
+        parse_target("t", url)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
+def test_the_path_of_the_chat_may_be_in_the_url(end: str) -> None:
+    target = parse_target("t", f"http://h/team{end}")
+    assert target.chat_url == "http://h/team/v1/chat/completions"
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b"])
+def test_a_host_that_cannot_be_one_is_refused(host: str) -> None:
+    with pytest.raises(RejectedError, match="1 to 63 letters"):
+        parse_target("t", f"http://{host}:1")
+
+
+def test_a_path_may_hold_an_at_sign() -> None:
+    assert parse_target("t", "http://h/@team/v1").url == "http://h/@team/v1"
 
 
 def test_more_sockets_than_the_system_allows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,6 +366,44 @@ def scenario(tmp_path: Path, node_url: str, end_s: str = "end_s: 0.2") -> Path:
     return path
 
 
+async def test_a_control_plane_that_dies_is_told(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    async with fake_control_plane() as control_plane:
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            control_plane.status = 503
+            return await streaming(NAMED, 1.5, USAGE, DONE)(request)
+
+        control_plane.rows = [row("n1")]
+        async with server(Chat(answer).handle) as url:
+            _, shown = await run(options(tmp_path, url, control_plane=control_plane.url, html=page))
+    samples = report(tmp_path)["samples"]
+    assert samples["answered"] < samples["asked"]
+    told = f"answered {samples['answered']} of {samples['asked']} samples"
+    assert f"WARNING: the control plane {told}" in shown
+    assert told in page.read_text()
+
+
+async def test_a_fault_after_the_last_request_is_noted_before_the_load(tmp_path: Path) -> None:
+    async with fault_node() as node, server(Chat().handle) as url:
+        chosen = scenario(tmp_path, node.url, "end_s: null")
+        chosen.write_text(chosen.read_text().replace("start_s: 0.1", "start_s: 7"))
+        _, shown = await run(options(tmp_path, url, scenario=chosen))
+    assert "note: --scenario: slow of n1 begins after 7 s" in shown.partition("first token")[0]
+    # There is but one phase, and it has its line.
+    assert "before" in shown
+
+
+async def test_an_interrupt_of_the_rehearsal_leaves_nothing_on_the_nodes(tmp_path: Path) -> None:
+    chat = Chat()
+    async with fault_node() as node, server(chat.handle) as url:
+        node.told = lambda: os.kill(os.getpid(), signal.SIGTERM)
+        code, _ = await run(options(tmp_path, url, scenario=scenario(tmp_path, node.url)))
+    assert code == 130
+    assert chat.prompts == []
+    assert node.calls[-1][0] == "DELETE"
+
+
 async def test_faults_are_rehearsed_ordered_reported_and_taken_back(tmp_path: Path) -> None:
     chat = Chat()
     async with fault_node() as node, server(chat.handle) as url:
@@ -349,9 +465,85 @@ async def test_an_interrupted_run_reports_what_it_has_and_takes_its_faults_back(
     data = report(tmp_path)
     assert code == 130
     assert data["interrupted"] is True and "INTERRUPTED" in shown
-    assert 4 <= data["requests"]["sent"] == data["requests"]["ok"] < 40
+    counts = data["requests"]
+    assert 4 <= counts["ok"] <= counts["sent"] < 40
+    assert (
+        data["failures"].get("unanswered", 0) == counts["failed"] == counts["sent"] - counts["ok"]
+    )
     assert data["trace"]["duration_s"] < 60
     assert [method for method, _ in node.calls] == ["POST", "DELETE", "POST", "DELETE"]
+
+
+async def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    """`nohup` lets a run outlive its terminal."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return await streaming(NAMED, USAGE, DONE)(request)
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with server(Chat(answer).handle) as url:
+            code, _ = await run(options(tmp_path, url))
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert code == 0
+    assert report(tmp_path)["requests"]["ok"] == REQUESTS
+    assert report(tmp_path)["interrupted"] is False
+
+
+async def test_rates_of_a_trace_that_ends_early_are_over_its_own_time(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    rows = [f"2024-01-01 00:00:00.{tenth},10,11" for tenth in range(5)]
+    trace.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]) + "\n")
+    async with server(Chat().handle) as url:
+        await run(options(tmp_path, url, trace=str(trace), rate=None, duration_s=3600.0))
+    data = report(tmp_path)
+    assert (data["trace"]["duration_s"], data["trace"]["rate_per_s"]) == (0.4, 12.5)
+    assert data["goodput"]["requests_per_s"] > 5 / 60
+
+
+async def test_a_node_that_its_fault_keeps_away_is_waited_for(tmp_path: Path) -> None:
+    async with fault_node() as node, server(Chat().handle) as url:
+        node.away = 5
+        code, shown = await run(options(tmp_path, url, url, scenario=scenario(tmp_path, node.url)))
+    assert code == 0
+    assert [method for method, _ in node.calls][2:] == ["POST", "DELETE"] * 2
+    assert report(tmp_path)["interrupted"] is False
+    assert "WARNING: a fault" not in shown
+
+
+async def test_a_node_that_stays_away_ends_the_comparison_with_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isocost.bench.measure._GRACE_S", 0.0)
+    shown = io.StringIO()
+    async with fault_node() as node, server(Chat().handle) as url:
+        node.away = 10**9
+        chosen = options(tmp_path, url, url, rounds=2, scenario=scenario(tmp_path, node.url))
+        with pytest.raises(StartError, match=rf"left a fault behind: {node.url} does not answer"):
+            await run_bench(chosen, Console(file=shown, width=200, color_system=None))
+    data = report(tmp_path)
+    assert data["interrupted"] is True
+    sent = {name: of["requests"]["ok"] for name, of in data["targets"].items()}
+    assert sorted(sent.values()) == [0, REQUESTS // 2]
+    assert "WARNING: a fault was not taken back" in shown.getvalue()
+
+
+async def test_a_later_turn_whose_faults_are_refused_costs_no_turn_before(tmp_path: Path) -> None:
+    async with fault_node() as node:
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            node.status = 503
+            return await streaming(NAMED, USAGE, DONE)(request)
+
+        async with server(Chat(answer).handle) as url:
+            chosen = options(tmp_path, url, url, rounds=2, scenario=scenario(tmp_path, node.url))
+            with pytest.raises(StartError, match=r"could not begin: --scenario: .*HTTP 503"):
+                await run(chosen)
+    targets = report(tmp_path)["targets"]
+    assert sum(of["requests"]["ok"] for of in targets.values()) == REQUESTS // 2
 
 
 async def test_an_interrupted_comparison_compares_whole_turns_only(tmp_path: Path) -> None:
@@ -371,6 +563,48 @@ async def test_an_interrupted_comparison_compares_whole_turns_only(tmp_path: Pat
     assert (data["rounds"], data["interrupted"]) == (1, True)
     sent = [data["targets"][name]["requests"]["sent"] for name in "ab"]
     assert REQUESTS < sum(sent) < 2 * REQUESTS
+
+
+async def test_a_turn_that_was_sent_whole_and_not_answered_is_not_compared(tmp_path: Path) -> None:
+    answered = 0
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal answered
+        answered += 1
+        if answered < 2 * REQUESTS:
+            return await streaming(NAMED, USAGE, DONE)(request)
+        os.kill(os.getpid(), signal.SIGINT)
+        return await streaming(NAMED, 60.0)(request)
+
+    async with server(Chat(answer).handle) as url:
+        _, shown = await run(options(tmp_path, url, url))
+    data = report(tmp_path)
+    assert data["rounds"] == 1
+    assert data["ratios"]["b"]["goodput"]["reason"] == "no round was completed by both"
+    assert "no round was completed by both" in shown
+
+
+async def test_what_hung_at_an_interrupt_is_in_the_report_and_the_run_ends_there(
+    tmp_path: Path,
+) -> None:
+    answered, page = 0, tmp_path / "page.html"
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal answered
+        answered += 1
+        if answered == REQUESTS:
+            os.kill(os.getpid(), signal.SIGINT)
+        return await streaming(NAMED, 60.0)(request)
+
+    async with server(Chat(answer).handle) as url:
+        code, shown = await run(options(tmp_path, url, html=page))
+    data = report(tmp_path)
+    assert code == 130
+    assert data["failures"] == {"unanswered": REQUESTS}
+    assert data["goodput"]["fraction"] == 0
+    assert data["nodes"][0]["requests"] == REQUESTS
+    assert "counted as unanswered" in shown
+    assert "This run was interrupted" in page.read_text()
 
 
 async def test_a_busy_machine_makes_the_run_invalid_and_names_who_was_busy(

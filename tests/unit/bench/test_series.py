@@ -31,13 +31,14 @@ def test_a_request_counts_where_it_was_scheduled_not_where_it_ended() -> None:
         answer(0.0, 100),
         answer(0.9, 300),
         answer(0.5, failure="reset"),
+        answer(0.6, failure="status_4xx", status=429),
         answer(2.0, 4000),
     ]
     found = series(results, steps(results, 10.0))
     assert found.t_s == tuple(range(10))
-    assert found.sent == (3, 0, 1, 0, 0, 0, 0, 0, 0, 0)
+    assert found.sent == (4, 0, 1, 0, 0, 0, 0, 0, 0, 0)
     assert found.ok == (2, 0, 1, 0, 0, 0, 0, 0, 0, 0)
-    assert found.failed == (1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    assert found.failed == found.rejected == (1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
     assert found.ttft_p50_ms[:4] == (pytest.approx(200), None, pytest.approx(4000), None)
     assert found.ttft_p99_ms[0] == pytest.approx(298)
     assert found.e2e_p50_ms[0] == pytest.approx(400)

@@ -37,7 +37,7 @@ def test_the_log_knows_the_node_better_than_the_answer() -> None:
 
 def test_every_node_is_listed_that_was_named_seen_or_heard() -> None:
     samples = [
-        FleetSample(0.0, (status("seen", weight=0.2), status("named", weight=9.0))),
+        FleetSample(0.0, (status("seen", weight=0.2), status("named", weight=9.0, capacity=4.0))),
         FleetSample(1.0, (status("seen", weight=0.4), status("blind", weight=None))),
         FleetSample(2.0, None),
         # Nothing is sent any more: an idle fleet's weights say nothing about the shares.
@@ -45,8 +45,10 @@ def test_every_node_is_listed_that_was_named_seen_or_heard() -> None:
     ]
     results = [answer(1.0, node="heard"), answer(0.0, node="named"), answer(0.0, node="logged")]
     log = [logged("logged"), logged("elsewhere")]
-    assert known_nodes([WeighedNode("named", "r0", 0.7)], samples, log, results) == (
-        WeighedNode("named", "r0", 0.7),
+    listed = {"named": "r0", "silent": "r1"}
+    assert known_nodes(listed, samples, log, results) == (
+        WeighedNode("named", "r0", 9.0, 4.0),
+        WeighedNode("silent", "r1", None),
         WeighedNode("blind", "r", None),
         WeighedNode("seen", "r", pytest.approx(0.3), 2.0),
         WeighedNode("heard", None, None),

@@ -67,6 +67,45 @@ def test_an_error_event_or_garbage_is_a_bad_event_also_before_done() -> None:
         assert reader.failure == "bad_event"
 
 
+def test_an_event_whose_error_is_null_is_a_good_one() -> None:
+    reader = AnswerReader()
+    one = event(error=None, choices=[delta(content="x")])
+    reader.feed(one * 20 + b"data: [DONE]\n\n", 1.0)
+    assert (reader.failure, reader.chunks) == (None, 20)
+
+
+@pytest.mark.parametrize(
+    "count", [b"1e999", b"-1", b"1000000001", b"true", b"null", b'"3"', b"3.0"]
+)
+def test_a_count_of_tokens_that_is_none_is_a_bad_event(count: bytes) -> None:
+    reader = AnswerReader()
+    reader.feed(b'data: {"usage":{"completion_tokens":' + count + b"}}\n", 1.0)
+    assert (reader.failure, reader.output_tokens) == ("bad_event", None)
+    assert count in reader.bad_event
+
+
+def test_a_line_without_end_is_a_bad_event_and_is_not_kept() -> None:
+    reader = AnswerReader()
+    piece = b"x" * 50_000
+    for _ in range(100):
+        reader.feed(piece, 1.0)
+    assert reader.failure == "bad_event"
+    assert sum(map(len, reader._rest)) <= sse._MAX_LINE
+    reader.feed(b"\n" + STREAM, 2.0)
+    assert (reader.failure, reader.chunks) == ("bad_event", 2)
+
+
+def test_a_long_line_is_put_together_once() -> None:
+    """Not with every piece that comes: that would take the square of its length."""
+    whole = event(choices=[delta(content="y" * 500_000)])
+    reader = AnswerReader()
+    for number, start in enumerate(range(0, len(whole) - 2, 1000), 1):
+        reader.feed(whole[start : start + 1000].rstrip(b"\n"), 1.0)
+        assert len(reader._rest) == number
+    reader.feed(b"\n", 1.0)
+    assert (reader.failure, reader.chunks) == ("truncated", 1)
+
+
 def test_the_node_is_the_one_that_the_events_name() -> None:
     reader = AnswerReader()
     reader.feed(event(choices=[delta(content="x")], system_fingerprint=None), 1.0)

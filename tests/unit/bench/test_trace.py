@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isocost.bench import load as loading
-from isocost.bench.load import load
+from isocost.bench.load import Wanted, load, load_run
 from isocost.bench.trace import TraceRequest
 from isocost.errors import StartError
 
@@ -173,7 +173,10 @@ def test_generated_loads_keep_their_duration_and_gain_rate_under_a_time_scale(so
     assert len(fast) == pytest.approx(4 * len(base), rel=0.25)
 
 
-def test_reading_stops_where_the_duration_or_the_count_is_reached(file: Path) -> None:
+def test_reading_stops_where_the_duration_or_the_count_is_reached(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_DISORDER", 0)
     file.write_text(AZURE + "nonsense,1,1\n")
     assert len(load(str(file), duration_s=30)) == 2
     assert len(load(str(file), duration_s=2, rate=1)) == 2
@@ -201,6 +204,50 @@ def test_a_trace_that_ends_early_is_noted() -> None:
     notes: list[str] = []
     load("azure-conv", duration_s=3600, note=notes.append)
     assert notes == ["azure-conv: the last request comes after 600 s"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lasts_s"),
+    [
+        # The file has 30 s.
+        (Wanted(), 30),
+        (Wanted(duration_s=25), 25),
+        (Wanted(duration_s=31), 30),
+        (Wanted(duration_s=3600), 30),
+        (Wanted(duration_s=3600, time_scale=2), 15),
+        (Wanted(duration_s=14, time_scale=2), 14),
+        (Wanted(duration_s=3600, rate=1), 2),
+        (Wanted(duration_s=2, rate=1), 2),
+    ],
+)
+def test_a_load_lasts_as_long_as_is_wanted_or_as_its_file(
+    file: Path, wanted: Wanted, lasts_s: float
+) -> None:
+    file.write_text(AZURE)
+    loaded = load_run(str(file), None, wanted, lambda _: None)
+    assert loaded.duration_s == pytest.approx(lasts_s)
+
+
+def test_a_row_that_stands_behind_later_ones_is_not_lost(file: Path) -> None:
+    """Recorders that write a request down when it ends leave such files."""
+    head, *rows = AZURE.splitlines()
+    file.write_text("\n".join([head, rows[0], rows[2], rows[1]]))
+    for chosen in ({"duration_s": 20}, {"duration_s": 20, "rate": 0.1}):
+        assert [request.input_tokens for request in load(str(file), **chosen)] == [7, 8]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("format_name", [None, "azure", "mooncake"])
+def test_an_empty_file_is_called_so(file: Path, format_name: str | None) -> None:
+    file.write_text("")
+    with pytest.raises(StartError, match=f"{file} is empty"):
+        load(str(file), format_name)
+
+
+def test_a_generated_load_lasts_as_long_as_is_wanted(file: Path) -> None:
+    file.write_text(SERVEGEN)
+    for source in ("abc", str(file)):
+        loaded = load_run(source, None, Wanted(duration_s=20, rate=1), lambda _: None)
+        assert loaded.requests[-1].arrival_s < loaded.duration_s == 20
 
 
 def test_a_trace_without_requests_is_refused(file: Path) -> None:

@@ -39,6 +39,8 @@ def test_one_url_is_one_target_in_one_round(chosen: Chosen) -> None:
     assert options.targets == (Target("http://127.0.0.1:9", "http://127.0.0.1:9"),)
     assert (options.rounds, options.trace, options.headers) == (1, "azure-conv", {})
     assert not console.stderr
+    # Without a terminal nothing has to fit one.
+    assert console.width >= 200
 
 
 def test_several_targets_keep_their_order_and_get_several_rounds(chosen: Chosen) -> None:
@@ -57,6 +59,16 @@ def test_the_api_key_is_a_bearer_token_and_a_header_goes_before_it(
     main(["bench", *URL, "--header", "Authorization: Basic x"])
     assert chosen[0][0].headers == {"authorization": "Bearer k", "x-team": "a: b"}
     assert chosen[1][0].headers == {"authorization": "Basic x"}
+
+
+def test_a_key_of_two_lines_is_refused_and_not_repeated(
+    chosen: Chosen, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret\nx: y")
+    assert main(["bench", *URL]) == EXIT_USAGE
+    assert not chosen
+    told = capsys.readouterr().err
+    assert "OPENAI_API_KEY" in told and "secret" not in told
 
 
 def test_with_json_all_else_goes_to_standard_error(chosen: Chosen) -> None:
@@ -92,6 +104,10 @@ def test_every_flag_of_the_load_arrives(chosen: Chosen) -> None:
     ("arguments", "named"),
     [
         (("--url", "127.0.0.1:1", "--model", "m"), "base URL"),
+        (("--url", "http://u:p@h", "--model", "m"), "--header"),
+        ((*URL, "--url", "http://h"), "--url is not allowed twice"),
+        ((*URL, "--header", "Content-Length: 5"), "--header: Content-Length"),
+        ((*URL, "--header", "transfer-encoding: chunked"), "--header: transfer-encoding"),
         (("--target", "a", "--model", "m"), "NAME=URL"),
         (("--target", "=http://h", "--model", "m"), "NAME=URL"),
         (("--target", "a=http://h", "--target", "a=http://g", "--model", "m"), "another target"),

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isocost.config import AgentConfig, load
+from isocost.config import AgentConfig, ControlPlaneConfig, load
 from isocost.demo import launch
+from isocost.demo.fleet import fleet
 from isocost.demo.options import DemoOptions
 from isocost.demo.processes import Processes
 
@@ -72,9 +73,19 @@ def test_fake_nodes_and_control_plane_get_what_was_chosen(
     assert node.listen == ("127.0.0.1", options.node_port_base + 7)
     assert (node.name, node.gpu_kind, node.seed) == ("a100-b2-1", "A100", options.seed)
     control_plane = parsed("isocost.cli.control_plane", recorder.commands["control-plane"])
-    assert control_plane.listen == f"127.0.0.1:{options.control_plane_port}"
-    assert control_plane.http == f"127.0.0.1:{options.http_port}"
-    assert control_plane.policy == options.policy
+    config = load(ControlPlaneConfig, control_plane.config)
+    assert config.listen == f"127.0.0.1:{options.control_plane_port}"
+    assert config.http == f"127.0.0.1:{options.http_port}"
+    assert config.filter.policy == options.policy
+
+
+def test_the_control_plane_knows_what_each_card_of_the_fleet_takes(
+    recorder: Recorder, options: DemoOptions
+) -> None:
+    path = parsed("isocost.cli.control_plane", recorder.commands["control-plane"]).config
+    capacity = load(ControlPlaneConfig, path).entropy.capacity
+    assert capacity["A100"] < capacity["H100"]
+    assert capacity.keys() == {node.gpu_kind for node in fleet(options.node_port_base)}
 
 
 def test_agents_find_the_control_plane_and_the_nodes_of_their_rack(

@@ -17,6 +17,7 @@ from isocost.demo import readiness
 from isocost.demo.fleet import fleet
 from isocost.demo.processes import Processes
 from isocost.errors import StartError
+from tests.unit.bench.listening import listening
 
 FLEET = fleet(21420)
 READY = tuple(NodeStatus(node.name, "serving", 1.0, 0, 0.0, 0.0) for node in FLEET)
@@ -62,12 +63,8 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
     gateway = Gateway(tmp_path / "access.log")
     app = web.Application()
     app.router.add_post("/v1/chat/completions", gateway.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    gateway.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield gateway
-    await runner.cleanup()
+    async with listening(app) as gateway.url:
+        yield gateway
 
 
 async def wait(gateway: Gateway, control_plane: ControlPlane) -> AccessLog:

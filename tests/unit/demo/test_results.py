@@ -5,7 +5,6 @@ import io
 from rich.console import Console
 
 from isocost.bench.assemble import Measurement, assemble
-from isocost.bench.shares import WeighedNode
 from isocost.bench.statistics import Percentiles
 from isocost.demo.fleet import fleet
 from isocost.demo.results import print_results
@@ -28,7 +27,7 @@ def run(machine_busy: float | None) -> Measurement:
         seed=1,
         results=(),
         log=(),
-        nodes=tuple(WeighedNode(node.name, node.rack, None) for node in NODES),
+        nodes={node.name: node.rack for node in NODES},
         push_interval_ms=Percentiles(200.0, 207.0),
         wasm_bytes=123_456,
         envoy_cpu_s=None,

@@ -7,7 +7,6 @@ import pytest
 from isocost.bench.access_log import LoggedRequest
 from isocost.bench.assemble import Measurement, assemble
 from isocost.bench.result import RequestResult
-from isocost.bench.shares import WeighedNode
 from isocost.demo.verdict import problems
 
 OK = RequestResult(
@@ -19,7 +18,7 @@ RUN = Measurement(
     seed=1,
     results=(OK, replace(OK, request_id="2")),
     log=(PICKED, replace(PICKED, request_id="2", node="b")),
-    nodes=(WeighedNode("a", "rack", 1.0), WeighedNode("b", "rack", 1.0)),
+    nodes={"a": "rack", "b": "rack"},
     versions={},
 )
 

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from isocost.bench.page import plots
 from isocost.bench.page.ratio_rows import ratio_rows
 from isocost.bench.page.read import Data, at, mapping, real, targets, text
-from isocost.bench.page.shared import processes_section, run_facts, slo_facts, validity
+from isocost.bench.page.shared import (
+    interruption,
+    policy_facts,
+    processes_section,
+    run_facts,
+    slo_facts,
+    validity,
+)
 from isocost.bench.page.single import failure_counts, key_figures, report_sections
 from isocost.bench.page.text import count, number, percent, printable, ratio
 from isocost.bench.page.view import Block, Facts, Note, Page, Plot, Section, Table
@@ -26,7 +33,7 @@ def comparison_page(data: Data) -> Page:
     }
     return Page(
         title=f"Benchmark comparison: {names or printable(None)}",
-        lead=(*validity(data), Facts(facts)),
+        lead=(*interruption(data), *validity(data), Facts(facts)),
         sections=(*_overview(data), *_each(reports), *processes_section(data)),
     )
 
@@ -103,7 +110,7 @@ def _each(reports: dict[str, Data]) -> Iterator[Section]:
     for index, (name, report) in enumerate(reports.items(), start=1):
         facts = {
             "URL": printable(at(report, "target.url")),
-            "Policy": printable(at(report, "policy")),
+            **policy_facts(report),
         }
         blocks = (key_figures(report), Facts(facts))
         yield Section(f"target-{index}", f"Target: {printable(name)}", blocks)

@@ -8,11 +8,12 @@ from isocost.bench.page.view import Table
 
 
 def nodes_table(report: Data) -> Table:
-    """Each node's part, latency, and how fresh and how true its telemetry was."""
+    """Each node's part and latency and, with a control plane, how fresh and how true its telemetry
+    was."""
+    nodes = items(report, "nodes")
     rows = []
-    for node, expected in zip(items(report, "nodes"), expected_shares(report), strict=True):
+    for node, expected in zip(nodes, expected_shares(report), strict=True):
         share = real(node, "share")
-        offsets = list(known(series(node, "series.clock_offset_ms")))
         rows.append(
             (
                 printable(at(node, "name")),
@@ -22,22 +23,26 @@ def nodes_table(report: Data) -> Table:
                 percent(expected),
                 ratio(share / expected if share is not None and expected else None),
                 number(real(node, "ttft_p99_ms")),
-                number(max(known(series(node, "series.sample_age_s")), default=None)),
-                signed(max(offsets, key=abs, default=None)),
             )
         )
-    head = (
-        "Node",
-        "Rack",
-        "Requests",
-        "Share",
-        "Expected",
-        "Share / expected",
-        "TTFT p99, ms",
-        "Oldest sample, s",
-        "Clock off by, ms",
+    head = ("Node", "Rack", "Requests", "Share", "Expected", "Share / expected", "TTFT p99, ms")
+    seen = [(_largest(node, "sample_age_s"), _largest(node, "clock_offset_ms")) for node in nodes]
+    if not any(value is not None for pair in seen for value in pair):
+        return Table("Nodes", head, rows, names=2)
+    return Table(
+        "Nodes; the last two columns are the run's largest",
+        (*head, "Oldest sample, s", "Clock off by, ms"),
+        [
+            (*row, number(age_s), signed(offset_ms))
+            for row, (age_s, offset_ms) in zip(rows, seen, strict=True)
+        ],
+        names=2,
     )
-    return Table("Nodes; the last two columns are the run's largest", head, rows, names=2)
+
+
+def _largest(node: Data, name: str) -> float | None:
+    """Of a node's series, the value furthest from 0."""
+    return max(known(series(node, f"series.{name}")), key=abs, default=None)
 
 
 def phase_nodes_table(report: Data) -> Table | None:

@@ -71,7 +71,7 @@ def ratio_rows(data: Data) -> tuple[RatioRow, ...]:
             reason=text(figures, "reason"),
         )
         for target, metrics in mapping(data, "ratios").items()
-        if target != baseline and isinstance(metrics, dict)
+        if target != baseline
         for metric, figures in metrics.items()
         for title, less_is_better in [_METRICS.get(metric, (printable(metric), None))]
     )

@@ -1,4 +1,4 @@
-"""Reading a report's JSON without trusting that anything is there."""
+"""Reading a report's JSON, of which any part may be null: not measured."""
 
 from __future__ import annotations
 
@@ -17,61 +17,49 @@ def is_comparison(data: Data) -> bool:
     return data.get("schema") == COMPARISON_SCHEMA
 
 
-def at(data: object, path: str) -> Any:
-    """The value at a dotted path; None where any part of the path is missing."""
+def at(data: Data, path: str) -> Any:
+    """The value at a dotted path; None where any part of the path is null."""
+    value: Any = data
     for key in path.split("."):
-        if not isinstance(data, Mapping):
-            return None
-        data = data.get(key)
-    return data
+        value = None if value is None else value.get(key)
+    return value
 
 
-def real(data: object, path: str) -> float | None:
-    """The finite number at a dotted path; None for everything else."""
+def real(data: Data, path: str) -> float | None:
+    """The finite number at a dotted path; None for infinity too."""
     value = _real(at(data, path))
     return value if value is not None and math.isfinite(value) else None
 
 
-def text(data: object, path: str) -> str | None:
+def text(data: Data, path: str) -> str | None:
     value = at(data, path)
     return None if value is None else str(value)
 
 
-def mapping(data: object, path: str) -> Data:
-    value = at(data, path)
-    return value if isinstance(value, Mapping) else {}
+def mapping(data: Data, path: str) -> Data:
+    """The object at a dotted path; empty for null."""
+    return at(data, path) or {}
 
 
-def items(data: object, path: str) -> tuple[Data, ...]:
-    """The objects of a list; empty where there is none."""
-    value = at(data, path)
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return ()
-    return tuple(item for item in value if isinstance(item, Mapping))
+def items(data: Data, path: str) -> tuple[Data, ...]:
+    """The objects of a list; empty for null."""
+    return tuple(at(data, path) or ())
 
 
-def series(data: object, path: str) -> Values:
+def series(data: Data, path: str) -> Values:
     """The numbers of a list, null as None; infinity is one ("inf" in a file)."""
-    value = at(data, path)
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return ()
-    return tuple(_real(item) for item in value)
+    return tuple(_real(item) for item in at(data, path) or ())
 
 
-def points(data: object, path: str) -> tuple[tuple[float, float], ...]:
-    """The pairs of finite numbers of a list; others are left out."""
-    value = at(data, path)
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        return ()
-    pairs = (tuple(known(series({"pair": pair}, "pair"))) for pair in value)
-    return tuple((pair[0], pair[1]) for pair in pairs if len(pair) == 2)
+def points(data: Data, path: str) -> tuple[tuple[float, float], ...]:
+    """The pairs of a list."""
+    return tuple((x, y) for x, y in at(data, path) or ())
 
 
 def targets(data: Data) -> dict[str, Data]:
     """The reports by target: of a comparison all, else the one."""
     if is_comparison(data):
-        reports = mapping(data, "targets")
-        return {str(name): report for name, report in reports.items() if isinstance(report, dict)}
+        return dict(mapping(data, "targets"))
     return {text(data, "target.name") or text(data, "policy") or "run": data}
 
 
@@ -89,9 +77,5 @@ def known(values: Sequence[float | None]) -> Iterator[float]:
     return (value for value in values if value is not None and math.isfinite(value))
 
 
-def _real(value: object) -> float | None:
-    if value == "inf":
-        return math.inf
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        return None
-    return float(value)
+def _real(value: float | str | None) -> float | None:
+    return None if value is None else float(value)

@@ -12,7 +12,6 @@ from typing import Any
 
 from isocost.bench.page.palette import style_rules
 from isocost.bench.page.read import is_comparison
-from isocost.errors import StartError
 
 _FOLDER = Path(__file__).parent
 
@@ -20,22 +19,17 @@ _FOLDER = Path(__file__).parent
 def render(data: dict[str, Any]) -> str:
     """The HTML page of an ``isocost.report/1`` or an ``isocost.comparison/1``.
 
-    The same data gives the same bytes. StartError without the packages of the extra ``bench``,
-    which are imported here and not before: most commands draw nothing.
+    The same data gives the same bytes. The packages of the extra ``bench`` are imported here and
+    not before: most commands draw nothing.
     """
     with _quiet_matplotlib():
         return _render(data)
 
 
 def _render(data: dict[str, Any]) -> str:
-    try:
-        import jinja2
-        import markupsafe
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise StartError(
-            "--html needs matplotlib and Jinja2: pip install 'isocost[bench]'"
-        ) from error
+    import jinja2
+    import markupsafe
+
     from isocost.bench.page.comparison import comparison_page
     from isocost.bench.page.single import report_page
 

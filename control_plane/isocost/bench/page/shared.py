@@ -26,6 +26,23 @@ def run_facts(data: Data) -> dict[str, str]:
     return facts
 
 
+def policy_facts(report: Data) -> dict[str, str]:
+    """The policy, of a run that knows it."""
+    policy = text(report, "policy")
+    return {} if policy is None else {"Policy": printable(policy)}
+
+
+def interruption(data: Data) -> tuple[Block, ...]:
+    """That the run was cut short."""
+    if not at(data, "interrupted"):
+        return ()
+    words = (
+        "What had no answer when it ended counts as unanswered; a comparison's ratios are of the "
+        "rounds that all targets completed."
+    )
+    return (Note(words, title="This run was interrupted", warning=True),)
+
+
 def validity(data: Data) -> tuple[Block, ...]:
     """Whether the figures mean anything; where not, a warning with what took the CPU."""
     busy, limit = percent(real(data, "machine_busy")), percent(BUSY_LIMIT)

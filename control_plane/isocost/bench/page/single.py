@@ -9,7 +9,14 @@ from isocost.bench.page.node_tables import nodes_table, phase_nodes_table
 from isocost.bench.page.plots.heat_map import has_entropy
 from isocost.bench.page.read import Data, at, items, mapping, real, text
 from isocost.bench.page.rows import left_out
-from isocost.bench.page.shared import processes_section, run_facts, slo_facts, validity
+from isocost.bench.page.shared import (
+    interruption,
+    policy_facts,
+    processes_section,
+    run_facts,
+    slo_facts,
+    validity,
+)
 from isocost.bench.page.text import count, number, percent, printable, quantity, ratio
 from isocost.bench.page.view import Block, Facts, Note, Page, Plot, Section, Table
 
@@ -26,12 +33,12 @@ def report_page(report: Data) -> Page:
     facts = {
         "Target": printable(name),
         "URL": printable(text(report, "target.url")),
-        "Policy": printable(text(report, "policy")),
+        **policy_facts(report),
         **run_facts(report),
     }
     return Page(
         title=f"Benchmark report: {printable(name)}",
-        lead=(*validity(report), key_figures(report), Facts(facts)),
+        lead=(*interruption(report), *validity(report), key_figures(report), Facts(facts)),
         sections=(*report_sections(report), *processes_section(report)),
     )
 
@@ -51,8 +58,10 @@ def report_sections(report: Data, prefix: str = "", level: int = 2) -> Iterator[
         yield section("kinds", "Kinds of request", _kinds(report))
     yield section("nodes", "Nodes", *_nodes(report, prefix))
     yield section("entropy", "Entropy", *_entropy(report, prefix))
-    yield section("failures", "Failures", _failures(report))
-    yield section("gateway", "Gateway", _gateway(report))
+    yield section("failures", "Failures", *_failures(report))
+    gateway = _gateway(report)
+    if gateway is not None:
+        yield section("gateway", "Gateway", gateway)
 
 
 def key_figures(report: Data) -> Facts:
@@ -152,6 +161,7 @@ def _phases(report: Data) -> Iterator[Block]:
             f"{number(real(phase, 'start_s'))} to {number(real(phase, 'end_s'))}",
             count(real(phase, "requests.sent")),
             count(real(phase, "requests.failed")),
+            count(real(phase, "requests.rejected")),
             number(real(phase, "ttft_ms.p50")),
             number(real(phase, "ttft_ms.p99")),
             number(real(phase, "tpot_ms.p50")),
@@ -169,6 +179,7 @@ def _phases(report: Data) -> Iterator[Block]:
         "Seconds",
         "Sent",
         "Failed",
+        "Rejected",
         "TTFT p50",
         "TTFT p99",
         "TPOT p50",
@@ -231,6 +242,12 @@ def _nodes(report: Data, prefix: str) -> Iterator[Block]:
 def _entropy(report: Data, prefix: str) -> Iterator[Block]:
     svg = plots.heat_map(report, f"{prefix}heat-map")
     shown = left_out(items(report, "nodes"))
+    asked, answered = real(report, "samples.asked"), real(report, "samples.answered")
+    if answered != asked:
+        yield Note(
+            f"The control plane answered {count(answered)} of {count(asked)} samples; what it did "
+            "not tell is missing here and in the weights."
+        )
     if has_entropy(report):
         caption = (
             "The control plane's entropy of each node: lower takes more requests, infinite none."
@@ -238,19 +255,21 @@ def _entropy(report: Data, prefix: str) -> Iterator[Block]:
         )
         yield _plot(svg, caption, "")
         return
+    why = "No control plane was given (--control-plane)" if asked is None else "It told no entropy"
     yield Note(
-        "No control plane was given (--control-plane), so the nodes' entropy is not known"
+        f"{why}, so the nodes' entropy is not known"
         + ("; their requests over time stand in its place." if svg else ".")
     )
     if svg is not None:
         yield Plot(svg, f"Requests of each node, by scheduled time.{shown}")
 
 
-def _failures(report: Data) -> Block:
+def _failures(report: Data) -> Iterator[Block]:
     failures = mapping(report, "failures")
     if not failures:
         failed = real(report, "requests.failed")
-        return Note("No request failed." if failed == 0 else "The kinds of failure are not known.")
+        yield Note("No request failed." if failed == 0 else "The kinds of failure are not known.")
+        return
     sent = real(report, "requests.sent")
     rows = [
         (
@@ -260,7 +279,11 @@ def _failures(report: Data) -> Block:
         )
         for kind in sorted(failures, key=lambda kind: -(real(failures, kind) or 0.0))
     ]
-    return Table("Failures by kind", ("Kind", "Requests", "Of those sent"), rows)
+    yield Table("Failures by kind", ("Kind", "Requests", "Of those sent"), rows)
+    examples = mapping(report, "failure_examples")
+    if examples:
+        said = [(printable(kind), printable(words)) for kind, words in examples.items()]
+        yield Table("What the first of a kind said", ("Kind", "Words"), said, names=2)
 
 
 def failure_counts(failures: Data) -> str:
@@ -269,7 +292,9 @@ def failure_counts(failures: Data) -> str:
     return ", ".join(parts) or printable(None)
 
 
-def _gateway(report: Data) -> Block:
+def _gateway(report: Data) -> Block | None:
+    """None of a run that measured nothing of it."""
+
     def pair(path: str) -> str:
         return f"{number(real(report, f'{path}.p50'))} / {number(real(report, f'{path}.p99'))}"
 
@@ -280,7 +305,7 @@ def _gateway(report: Data) -> Block:
         ("Envoy's CPU per request, µs", number(real(report, "filter.envoy_cpu_us_per_request"))),
     ]
     if not any(character.isdigit() for _, value in rows for character in value):
-        return Note("Neither a gateway's log nor its process was measured.")
+        return None
     return Table("What the gateway and the control plane told", ("", ""), rows)
 
 

@@ -58,7 +58,7 @@ def heat_map(report: Data, key: str = "heat-map") -> str | None:
         handles = _paint_cells(axes, cells)
         node_axis(axes, names)
         axes.set_xlim(0, cells.columns * cells.column_s)
-        axes.set_xlabel("time since the run's start, s")
+        axes.set_xlabel("time of the trace, s")
         axes.grid(visible=False)
         axes.legend(
             handles=handles,

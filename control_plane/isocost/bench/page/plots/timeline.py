@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from isocost.bench.page.drawing import draw, is_wide, legend_above, logarithmic, plain_numbers
@@ -26,9 +26,9 @@ def timeline(report: Data, key: str = "timeline") -> str | None:
         return None
     faults = [fault for fault in items(report, "faults") if real(fault, "start_s") is not None]
     shown = faults[:_MAX_FAULTS]
-    failed = series(report, "series.failed")
+    failed, rejected = series(report, "series.failed"), series(report, "series.rejected")
     heights = [1.6, 1.1]
-    if any(known(failed)):
+    if any(known((*failed, *rejected))):
         heights.append(0.9)
     if shown:
         heights.insert(0, 0.15 + 0.17 * len(shown))
@@ -49,8 +49,8 @@ def timeline(report: Data, key: str = "timeline") -> str | None:
         _paint_latency(measured[0], report, times)
         _paint_requests(measured[1], report, times, step_s)
         if len(measured) > 2:
-            _paint_failures(measured[2], times, failed, step_s)
-        panels[-1].set_xlabel("time since the run's start, s")
+            _paint_failures(measured[2], times, failed, rejected, step_s)
+        panels[-1].set_xlabel("time of the trace, s")
         panels[-1].set_xlim(0, end_s)
         figure.align_ylabels(panels)
 
@@ -58,7 +58,8 @@ def timeline(report: Data, key: str = "timeline") -> str | None:
     described = f"{count(len(times))} steps of {tick(step_s)} s."
     if p99:
         described += f" Highest TTFT p99 of a step: {number(max(p99))} ms."
-    described += f" Failed requests: {count(sum(known(failed)))}. Faults: {len(faults)}."
+    described += f" Failed requests: {count(sum(known(failed)))}."
+    described += f" Rejected: {count(sum(known(rejected)))}. Faults: {len(faults)}."
     return draw(
         paint,
         key=key,
@@ -104,46 +105,46 @@ def _paint_latency(axes: Axes, report: Data, times: Values) -> None:
 
 
 def _paint_requests(axes: Axes, report: Data, times: Values, step_s: float) -> None:
+    # Counts hold for their whole step.
+    edges = [*known(times), (times[-1] or 0.0) + step_s]
     sent, ok = (
-        [None if value is None else value / step_s for value in series(report, f"series.{name}")]
+        [(value or 0.0) / step_s for value in series(report, f"series.{name}")]
         for name in ("sent", "ok")
     )
     # What was asked for as an area: where the line of what was answered leaves it, it is seen.
-    pairs = list(_pairs(times, sent))
-    axes.fill_between(
-        [time for time, _ in pairs],
-        [rate for _, rate in pairs],
-        color=UNKNOWN,
-        alpha=0.45,
-        linewidth=0,
-        label="sent",
-    )
-    _line(axes, times, ok, GREEN, "-", "complete")
+    axes.stairs(sent, edges, fill=True, color=UNKNOWN, alpha=0.45, linewidth=0, label="sent")
+    axes.stairs(ok, edges, baseline=None, color=GREEN, linewidth=1.3, label="complete")
     axes.set_ylabel("requests/s")
     axes.set_ylim(bottom=0)
     plain_numbers(axes.yaxis)
     legend_above(axes, 2)
 
 
-def _paint_failures(axes: Axes, times: Values, failed: Values, step_s: float) -> None:
-    pairs = [(time, value / step_s) for time, value in _pairs(times, failed) if value]
-    axes.bar(
-        [time for time, _ in pairs],
-        [rate for _, rate in pairs],
-        width=step_s,
-        align="edge",
-        color=VERMILLION,
-    )
+def _paint_failures(
+    axes: Axes, times: Values, failed: Values, rejected: Values, step_s: float
+) -> None:
+    """Rejected ones stand on the failed ones."""
+    bars = [
+        (time or 0.0, (bad or 0.0) / step_s, (refused or 0.0) / step_s)
+        for time, bad, refused in zip(times, failed, rejected, strict=True)
+        if bad or refused
+    ]
+    starts, bad_per_s, refused_per_s = zip(*bars, strict=True)
+    axes.bar(starts, bad_per_s, width=step_s, align="edge", color=VERMILLION, label="failed")
+    if any(refused_per_s):
+        axes.bar(
+            starts,
+            refused_per_s,
+            bottom=bad_per_s,
+            width=step_s,
+            align="edge",
+            color=ORANGE,
+            label="rejected",
+        )
+        legend_above(axes, 2)
     axes.set_ylabel("failed/s", color=INK)
     axes.set_ylim(bottom=0)
     plain_numbers(axes.yaxis)
-
-
-def _pairs(times: Values, values: Sequence[float | None]) -> Iterator[tuple[float, float]]:
-    """Times with their values, where both are known."""
-    for time, value in zip(times, values, strict=False):
-        if time is not None and value is not None:
-            yield time, value
 
 
 def _line(
