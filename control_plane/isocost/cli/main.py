@@ -86,6 +86,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except Exception:
+        # Python would say 1, which means "no" here.
+        logging.exception("isocost %s failed", __version__)
+        return EXIT_FAILED
 
 
 if __name__ == "__main__":
