@@ -16,6 +16,7 @@ pub mod lease;
 pub mod ledger;
 mod number;
 pub mod pick;
+pub mod profile;
 pub mod roster;
 mod sort;
 pub mod table;

@@ -101,7 +101,7 @@ fn defaults_are_not_written_but_elements_are() {
     put_varint(&mut bytes, 1, 0);
     put_fixed64(&mut bytes, 2, 0);
     put_string(&mut bytes, 3, b"");
-    assert_eq!(bytes, []);
+    assert!(bytes.is_empty());
     put_bytes(&mut bytes, 4, b"");
     assert_eq!(bytes, [0x22, 0]);
 }

@@ -1,0 +1,196 @@
+//! The inside of a JSON string as it arrives: the text that it means, in pieces.
+
+use std::str::from_utf8;
+
+/// A piece of what a string means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    /// Text as it stands, whole characters.
+    Text(&'a [u8]),
+    /// A character that was written as an escape or cut in two.
+    Character(char),
+    /// Nothing yet: the string goes on.
+    Nothing,
+    End,
+    NotUtf8,
+    /// An escape or a control character that no JSON string has.
+    NotJson,
+}
+
+/// Where within a string the reading stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum At {
+    #[default]
+    Text,
+    Backslash,
+    /// In \uXXXX: how many digits were read, and their value.
+    Hex(u8, u16),
+    /// In a character of several bytes that was cut: so many of `cut` are there.
+    Cut(u8),
+    /// Behind an escape that is given out after what was before it.
+    Held(char),
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StringReader {
+    at: At,
+    cut: [u8; 4],
+    /// The first half of a character that is written as two escapes.
+    high: Option<u16>,
+}
+
+/// A half without its other half stands for nothing; Python's parser lets it pass.
+const LONE_HALF: Piece<'static> = Piece::Character(char::REPLACEMENT_CHARACTER);
+
+impl StringReader {
+    /// Reads on. At the end of the bytes come Nothing or a last piece, with no rest.
+    pub fn next<'a>(&mut self, bytes: &'a [u8]) -> (Piece<'a>, &'a [u8]) {
+        let Some((&byte, rest)) = bytes.split_first() else { return (Piece::Nothing, bytes) };
+        match self.at {
+            At::Text if byte == b'\\' => match rest.split_first() {
+                // Nearly always it is one of these, and it is whole.
+                Some((&next, rest)) if next != b'u' && self.high.is_none() => {
+                    (escaped(next).map_or(Piece::NotJson, Piece::Character), rest)
+                }
+                _ => {
+                    self.at = At::Backslash;
+                    (Piece::Nothing, rest)
+                }
+            },
+            // The second half can only come behind a backslash.
+            At::Text if self.high.take().is_some() => (LONE_HALF, bytes),
+            At::Text if byte == b'"' => (Piece::End, rest),
+            At::Text if byte < b' ' => (Piece::NotJson, rest),
+            At::Text => self.plain(bytes),
+            At::Backslash if byte == b'u' => {
+                self.at = At::Hex(0, 0);
+                (Piece::Nothing, rest)
+            }
+            At::Backslash if self.high.take().is_some() => (LONE_HALF, bytes),
+            At::Backslash => {
+                self.at = At::Text;
+                (escaped(byte).map_or(Piece::NotJson, Piece::Character), rest)
+            }
+            At::Hex(count, value) => (self.hex(byte, count, value), rest),
+            At::Cut(len) => (self.rejoin(byte, len), rest),
+            At::Held(character) => {
+                self.at = At::Text;
+                (Piece::Character(character), bytes)
+            }
+        }
+    }
+
+    /// The longest text without an escape at the beginning of these bytes, of which there is some.
+    fn plain<'a>(&mut self, bytes: &'a [u8]) -> (Piece<'a>, &'a [u8]) {
+        let (len, ascii) = plain_len(bytes);
+        let (text, rest) = bytes.split_at_checked(len).unwrap_or((bytes, &[]));
+        let Some(error) = (!ascii).then(|| from_utf8(text).err()).flatten() else {
+            return (Piece::Text(text), rest);
+        };
+        match text.split_at_checked(error.valid_up_to()) {
+            // What is right comes first; the next call finds the error at its beginning.
+            Some((valid @ [_, ..], _)) => {
+                let rest = bytes.get(valid.len()..).unwrap_or_default();
+                (Piece::Text(valid), rest)
+            }
+            _ if error.error_len().is_some() => (Piece::NotUtf8, rest),
+            // Cut by the chunk's end, or by what ends the text, which then fails to complete it.
+            _ => {
+                self.cut.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+                self.at = At::Cut(text.len() as u8);
+                (Piece::Nothing, rest)
+            }
+        }
+    }
+
+    fn rejoin(&mut self, byte: u8, len: u8) -> Piece<'static> {
+        let len = usize::from(len);
+        if let Some(place) = self.cut.get_mut(len) {
+            *place = byte;
+        }
+        match from_utf8(self.cut.get(..=len).unwrap_or_default()) {
+            Ok(text) => {
+                self.at = At::Text;
+                text.chars().next().map_or(Piece::NotUtf8, Piece::Character)
+            }
+            Err(error) if error.error_len().is_none() && len < 3 => {
+                self.at = At::Cut(len as u8 + 1);
+                Piece::Nothing
+            }
+            Err(_) => Piece::NotUtf8,
+        }
+    }
+
+    fn hex(&mut self, byte: u8, count: u8, value: u16) -> Piece<'static> {
+        let Some(digit) = char::from(byte).to_digit(16) else { return Piece::NotJson };
+        let value = value << 4 | digit as u16;
+        if count < 3 {
+            self.at = At::Hex(count + 1, value);
+            return Piece::Nothing;
+        }
+        self.at = At::Text;
+        match (self.high.take(), value) {
+            (Some(high), 0xdc00..=0xdfff) => {
+                let code = 0x10000 + (u32::from(high - 0xd800) << 10) + u32::from(value - 0xdc00);
+                char::from_u32(code).map_or(LONE_HALF, Piece::Character)
+            }
+            (before, 0xd800..=0xdbff) => {
+                self.high = Some(value);
+                if before.is_some() {
+                    LONE_HALF
+                } else {
+                    Piece::Nothing
+                }
+            }
+            (before, _) => {
+                let character = char::from_u32(u32::from(value));
+                let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
+                if before.is_none() {
+                    return Piece::Character(character);
+                }
+                self.at = At::Held(character);
+                LONE_HALF
+            }
+        }
+    }
+}
+
+fn escaped(byte: u8) -> Option<char> {
+    Some(match byte {
+        b'"' | b'\\' | b'/' => char::from(byte),
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        _ => return None,
+    })
+}
+
+/// How many bytes there are before the first quote, backslash or control character, and whether
+/// all of them are ASCII. Eight at a time.
+fn plain_len(bytes: &[u8]) -> (usize, bool) {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = ONES << 7;
+    let mut seen = 0;
+    let mut words = bytes.chunks_exact(8);
+    for (index, word) in words.by_ref().enumerate() {
+        let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
+        let low = word & !TOPS;
+        // Seven bits and 0x7f carry into the top bit unless they were zero.
+        let not = |byte: u8| (low ^ (ONES * u64::from(byte))) + (ONES * 0x7f);
+        let printable = low + (ONES * 0x60);
+        let stops = !((not(b'"') & not(b'\\') & printable) | word) & TOPS;
+        if stops != 0 {
+            let place = stops.trailing_zeros() / 8;
+            let before = word & !(u64::MAX << (place * 8));
+            return (index * 8 + place as usize, (seen | before) & TOPS == 0);
+        }
+        seen |= word;
+    }
+    let rest = words.remainder();
+    let stop = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
+    let len = rest.iter().position(stop).unwrap_or(rest.len());
+    let ascii = seen & TOPS == 0 && rest.iter().take(len).all(u8::is_ascii);
+    (bytes.len() - rest.len() + len, ascii)
+}
