@@ -61,7 +61,9 @@ async def test_the_only_listed_node_failed_when_envoy_chose_another(
         resetting.answer = reset
         resetting.received.clear()
         assert await ask(client, envoy, 100) == {200}
-        assert len(resetting.received) == 100
+        # Once in a while all of Envoy's redraws give the node that failed: nobody listed that.
+        again = len(resetting.received) - 100
+        assert again >= 0
         seen = ads.observations
         await wait_until(lambda: seen.total(resetting.node, "failed_attempts") >= 100, "failures")
         await wait_until(
@@ -71,7 +73,7 @@ async def test_the_only_listed_node_failed_when_envoy_chose_another(
         nodes = [backend.node for backend in (resetting, *others)]
         await wait_until(lambda: not any(map(seen.in_flight, nodes)), "nothing is open")
     assert seen.total(resetting.node, "failed_attempts") == 100
-    assert sum(seen.total(node, "unknown_attempts") for node in nodes) == 0
+    assert sum(seen.total(node, "unknown_attempts") for node in nodes) == again
 
 
 async def ask(client: aiohttp.ClientSession, envoy: Envoy, count: int) -> set[int]:
