@@ -24,9 +24,9 @@ from isocost.bench.result import RequestResult
 from isocost.bench.rounds import Turn
 from isocost.bench.scenario import Scenario
 from isocost.bench.statistics import Percentiles
+from isocost.bench.watch import watched
 from isocost.errors import StartError
 
-_REFRESH_S = 0.5
 #: A node that was away is asked this often whether it is back.
 _RETRY_S = 0.2
 #: Its fault's end is timed by itself, and on a busy machine it starts again late.
@@ -185,22 +185,15 @@ class Course:
     async def _watched(
         self, turn: Turn, replay: Replay, observer: Observer, display: Display
     ) -> tuple[RequestResult, ...]:
-        task = asyncio.create_task(replay.run())
-        sampling = asyncio.create_task(observer.sample_each_second(lambda: replay.now_s))
-        try:
-            while not task.done():
-                display.update(
-                    self._elapsed_s(),
-                    Counts.of(*self._replays),
-                    node_views(replay.answered, observer),
-                    self._name(turn),
-                )
-                await asyncio.wait({task}, timeout=_REFRESH_S)
-            return task.result()
-        finally:
-            task.cancel()
-            sampling.cancel()
-            await asyncio.wait({task, sampling})
+        def look() -> None:
+            display.update(
+                self._elapsed_s(),
+                Counts.of(*self._replays),
+                node_views(replay.answered, observer),
+                self._name(turn),
+            )
+
+        return await watched(replay, observer, look)
 
     def _elapsed_s(self) -> float:
         """Since the first turn began."""

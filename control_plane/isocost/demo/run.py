@@ -26,6 +26,7 @@ from isocost.bench.replay import Replay, ReplaySettings
 from isocost.bench.report import TargetInfo, TraceInfo
 from isocost.bench.result import RequestResult
 from isocost.bench.target import Target
+from isocost.bench.watch import watched
 from isocost.demo import launch
 from isocost.demo.fleet import MODEL
 from isocost.demo.observer import DemoObserver
@@ -41,7 +42,6 @@ from isocost.files import WASM
 
 #: Ten minutes of real conversations, replayed in the demo's time.
 _TRACE, _TRACE_SPAN_S = "azure-conv", 600.0
-_REFRESH_S = 0.5
 
 
 async def run_demo(options: DemoOptions, console: Console) -> int:
@@ -130,20 +130,14 @@ async def _replay(
 ) -> tuple[RequestResult, ...]:
     """Replay while watching; StartError if a process ends meanwhile."""
     os.nice(launch.LOAD_NICE)
-    task = asyncio.create_task(replay.run())
-    sampling = asyncio.create_task(observer.sample_each_second(lambda: replay.now_s))
-    try:
-        with display_for(console) as display:
-            while not task.done():
-                processes.check()
-                observer.read_log()
-                display.update(replay.now_s, Counts.of(replay), observer.view())
-                await asyncio.wait({task}, timeout=_REFRESH_S)
-        return task.result()
-    finally:
-        task.cancel()
-        sampling.cancel()
-        await asyncio.wait({task, sampling})
+    with display_for(console) as display:
+
+        def look() -> None:
+            processes.check()
+            observer.read_log()
+            display.update(replay.now_s, Counts.of(replay), observer.view())
+
+        return await watched(replay, observer, look)
 
 
 def _difference(after: float | None, before: float | None) -> float | None:
