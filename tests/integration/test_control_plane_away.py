@@ -32,16 +32,17 @@ async def test_nothing_fails_or_grows_while_the_control_plane_is_away(
     fleet = stand_in_fleet
     backends = [await start_backend(f"node-{number}") for number in range(4)]
     async with fleet.running(backends):
-        held = Gate()
+        gates = {backend.node.name: Gate() for backend in backends}
         for backend in backends:
-            backend.answer = held_stream(held)
+            backend.answer = held_stream(gates[backend.node.name])
         streams = [await fleet.connect() for _ in range(STREAMS)]
         for stream in streams:
             await stream.begin_stream()
         for backend in backends:
             backend.answer = ok
-        await wait_until(lambda: fleet.counts(STREAMS), "every stream is counted")
-        counted = await fleet.in_flight()
+        held = {name: gate.waiting for name, gate in gates.items()}
+        assert sum(held.values()) == STREAMS
+        await wait_until(lambda: reads(fleet, held), "every stream is counted")
 
         async with SteadyLoad(fleet.envoy.url, PER_S) as load:
             await wait_until(lambda: load.sent >= PER_S, "load")
@@ -53,10 +54,15 @@ async def test_nothing_fails_or_grows_while_the_control_plane_is_away(
             assert last_age_ms(fleet) >= (AWAY_S - 1) * 1e3
             bring_back(fleet, way)
             await wait_until(lambda: last_age_ms(fleet) < 1e3, "fresh tables")
-        await wait_until(lambda: reads(fleet, counted), "the same figures as before")
+        try:
+            await wait_until(lambda: reads(fleet, held), "the same figures as before")
+        except AssertionError as error:
+            error.add_note(f"{await fleet.in_flight()} instead of {held}; {await fleet.status()}")
+            raise
         told = await decisions(fleet) - before - (load.sent - sent - missed)
 
-        held.release()
+        for gate in gates.values():
+            gate.release()
         for stream in streams:
             assert [await stream.chunk(), await stream.chunk()] == [LAST_CHUNK, b""]
         await wait_until(lambda: fleet.counts(0), "every count is 0")

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17isocost/v1/roster.proto\x12\nisocost.v1\"\x88\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61liases\x18\x02 \x03(\t\x12\x13\n\x0bweight_bits\x18\x03 \x01(\r\x12\x14\n\x0cweight_bytes\x18\x04 \x01(\x04\x12\x1a\n\x12kv_bytes_per_token\x18\x05 \x01(\x04\x12\x19\n\x11max_length_tokens\x18\x06 \x01(\r\"\xaa\x01\n\x04Node\x12\n\n\x02id\x18\x01 \x01(\x06\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0binstance_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x10\n\x08gpu_kind\x18\x07 \x01(\t\x12\x11\n\tgpu_count\x18\x08 \x01(\r\x12!\n\x06models\x18\t \x03(\x0b\x32\x11.isocost.v1.Model\":\n\x06Roster\x12\x0f\n\x07version\x18\x01 \x01(\x06\x12\x1f\n\x05nodes\x18\x02 \x03(\x0b\x32\x10.isocost.v1.Nodeb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17isocost/v1/roster.proto\x12\nisocost.v1\"\x9a\x01\n\x05Model\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61liases\x18\x02 \x03(\t\x12\x13\n\x0bweight_bits\x18\x03 \x01(\r\x12\x14\n\x0cweight_bytes\x18\x04 \x01(\x04\x12\x1a\n\x12kv_bytes_per_token\x18\x05 \x01(\x04\x12\x19\n\x11max_length_tokens\x18\x06 \x01(\r\x12\x10\n\x08\x61\x64\x61pters\x18\x07 \x03(\t\"\xde\x01\n\x04Node\x12\n\n\x02id\x18\x01 \x01(\x06\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0binstance_id\x18\x03 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x0c\n\x04host\x18\x06 \x01(\t\x12\x10\n\x08gpu_kind\x18\x07 \x01(\t\x12\x11\n\tgpu_count\x18\x08 \x01(\r\x12!\n\x06models\x18\t \x03(\x0b\x32\x11.isocost.v1.Model\x12\x18\n\x10min_input_tokens\x18\n \x01(\r\x12\x18\n\x10max_input_tokens\x18\x0b \x01(\r\":\n\x06Roster\x12\x0f\n\x07version\x18\x01 \x01(\x06\x12\x1f\n\x05nodes\x18\x02 \x03(\x0b\x32\x10.isocost.v1.Nodeb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,9 +32,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'isocost.v1.roster_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_MODEL']._serialized_start=40
-  _globals['_MODEL']._serialized_end=176
-  _globals['_NODE']._serialized_start=179
-  _globals['_NODE']._serialized_end=349
-  _globals['_ROSTER']._serialized_start=351
-  _globals['_ROSTER']._serialized_end=409
+  _globals['_MODEL']._serialized_end=194
+  _globals['_NODE']._serialized_start=197
+  _globals['_NODE']._serialized_end=419
+  _globals['_ROSTER']._serialized_start=421
+  _globals['_ROSTER']._serialized_end=479
 # @@protoc_insertion_point(module_scope)

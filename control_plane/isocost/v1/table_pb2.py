@@ -24,15 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16isocost/v1/table.proto\x12\nisocost.v1\"z\n\x05Table\x12\x0f\n\x07version\x18\x01 \x01(\x06\x12\x16\n\x0eroster_version\x18\x02 \x01(\x06\x12\x18\n\x10\x62uilt_at_unix_ms\x18\x03 \x01(\x06\x12\x0e\n\x06weight\x18\x04 \x03(\x02\x12\x0f\n\x07\x65ntropy\x18\x05 \x03(\x02\x12\r\n\x05state\x18\x06 \x01(\x0c*\xb5\x01\n\tNodeState\x12\x1a\n\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12NODE_STATE_WARMING\x10\x01\x12\x16\n\x12NODE_STATE_SERVING\x10\x02\x12\x16\n\x12NODE_STATE_SUSPECT\x10\x03\x12\x17\n\x13NODE_STATE_DRAINING\x10\x04\x12\x16\n\x12NODE_STATE_EJECTED\x10\x05\x12\x13\n\x0fNODE_STATE_LOST\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16isocost/v1/table.proto\x12\nisocost.v1\"<\n\x04Seen\x12\x13\n\x0bincarnation\x18\x01 \x01(\x06\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\r\n\x05share\x18\x03 \x01(\x02\",\n\tPlacement\x12\x0f\n\x07node_id\x18\x01 \x01(\x06\x12\x0e\n\x06\x62locks\x18\x02 \x03(\x06\"\xe1\x02\n\x05Table\x12\x0f\n\x07version\x18\x01 \x01(\x06\x12\x16\n\x0eroster_version\x18\x02 \x01(\x06\x12\x18\n\x10\x62uilt_at_unix_ms\x18\x03 \x01(\x06\x12\x0e\n\x06weight\x18\x04 \x03(\x02\x12\x0f\n\x07\x65ntropy\x18\x05 \x03(\x02\x12\r\n\x05state\x18\x06 \x01(\x0c\x12\x10\n\x08\x63\x61pacity\x18\x07 \x03(\x02\x12\x16\n\x0epending_tokens\x18\x08 \x03(\r\x12\x0c\n\x04open\x18\t \x03(\r\x12\x11\n\tkv_tokens\x18\n \x03(\r\x12\x0f\n\x07token_s\x18\x0b \x03(\x02\x12\x11\n\trequest_s\x18\x0c \x03(\x02\x12\x0f\n\x07\x65xtra_s\x18\r \x03(\x02\x12\x1a\n\x12kv_capacity_tokens\x18\x0e \x03(\x02\x12\x1e\n\x04seen\x18\x0f \x03(\x0b\x32\x10.isocost.v1.Seen\x12)\n\nplacements\x18\x10 \x03(\x0b\x32\x15.isocost.v1.Placement*\xb5\x01\n\tNodeState\x12\x1a\n\x16NODE_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12NODE_STATE_WARMING\x10\x01\x12\x16\n\x12NODE_STATE_SERVING\x10\x02\x12\x16\n\x12NODE_STATE_SUSPECT\x10\x03\x12\x17\n\x13NODE_STATE_DRAINING\x10\x04\x12\x16\n\x12NODE_STATE_EJECTED\x10\x05\x12\x13\n\x0fNODE_STATE_LOST\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'isocost.v1.table_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NODESTATE']._serialized_start=163
-  _globals['_NODESTATE']._serialized_end=344
-  _globals['_TABLE']._serialized_start=38
-  _globals['_TABLE']._serialized_end=160
+  _globals['_NODESTATE']._serialized_start=503
+  _globals['_NODESTATE']._serialized_end=684
+  _globals['_SEEN']._serialized_start=38
+  _globals['_SEEN']._serialized_end=98
+  _globals['_PLACEMENT']._serialized_start=100
+  _globals['_PLACEMENT']._serialized_end=144
+  _globals['_TABLE']._serialized_start=147
+  _globals['_TABLE']._serialized_end=500
 # @@protoc_insertion_point(module_scope)
