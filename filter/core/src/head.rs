@@ -1,6 +1,6 @@
-//! What the headers of an answer say, out of the one piece in which Envoy hands over all of them:
-//! a second look-up would cost as much again.
+//! What the headers of an answer say.
 
+use crate::headers::Headers;
 use crate::latency::is_event_stream;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,23 +15,10 @@ pub struct Head {
 }
 
 impl Head {
-    /// Reads proxy-wasm's form of a header map: the number of headers, the lengths of each name
-    /// and value, then all of them, each ended by NUL. What does not fit is not there.
+    /// Reads what `headers` describes.
     pub fn read(pairs: &[u8]) -> Head {
         let mut head = Head::default();
-        let Some((count, lengths)) = split_u32(pairs) else { return head };
-        let Some((mut lengths, mut texts)) = lengths.split_at_checked(count.saturating_mul(8))
-        else {
-            return head;
-        };
-        while let Some((name_len, rest)) = split_u32(lengths) {
-            let Some((value_len, rest)) = split_u32(rest) else { break };
-            lengths = rest;
-            let Some((name, rest)) = split_text(texts, name_len) else { break };
-            let Some((value, rest)) = split_text(rest, value_len) else { break };
-            texts = rest;
-            head.note(name, value);
-        }
+        Headers::read(pairs).for_each(|(name, value)| head.note(name, value));
         head
     }
 
@@ -54,16 +41,4 @@ fn status(text: &[u8]) -> Option<u16> {
         let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
         status.checked_mul(10)?.checked_add(digit.into())
     })
-}
-
-fn split_u32(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let (number, rest) = bytes.split_first_chunk()?;
-    Some((usize::try_from(u32::from_le_bytes(*number)).ok()?, rest))
-}
-
-/// The text of this length and what comes behind its NUL.
-fn split_text(bytes: &[u8], len: usize) -> Option<(&[u8], &[u8])> {
-    let (text, rest) = bytes.split_at_checked(len)?;
-    let (_, rest) = rest.split_first()?;
-    Some((text, rest))
 }

@@ -10,6 +10,7 @@ pub mod backlog;
 pub mod config;
 pub mod fleet;
 pub mod head;
+mod headers;
 mod json;
 pub mod latency;
 pub mod lease;

@@ -1,10 +1,11 @@
-//! The client's half of xDS, state of the world, for our two resource types. Each type has one
+//! The client's half of xDS, state of the world, for our three resource types. Each type has one
 //! resource, so a response is its version, its nonce and one value.
 
 use crate::wire::{put_string, put_varint, DecodeError, Reader, Value};
 
 pub const ROSTER_TYPE: &str = "type.googleapis.com/isocost.v1.Roster";
 pub const TABLE_TYPE: &str = "type.googleapis.com/isocost.v1.Table";
+pub const ESTIMATES_TYPE: &str = "type.googleapis.com/isocost.v1.Estimates";
 /// The name of each type's resource.
 pub const RESOURCE: &str = "fleet";
 

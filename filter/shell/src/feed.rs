@@ -1,11 +1,11 @@
 //! The feed role: one root context per Envoy talks to the control plane for all its VMs. It is an
-//! xDS client for rosters and tables, and carries the observations back.
+//! xDS client for rosters, tables and estimates, and carries the observations back.
 use isocost_core::backlog::Backlog;
 use isocost_core::workers::Workers;
-use isocost_core::xds::{NodeIdentity, Response, Subscription, ROSTER_TYPE, TABLE_TYPE};
+use isocost_core::xds::{NodeIdentity, Response, Subscription, ESTIMATES_TYPE, ROSTER_TYPE, TABLE_TYPE};
 
 use crate::host::{self, Buffer, Level, Queue, Stream};
-use crate::publish::Publisher;
+use crate::publish::{self, Publisher};
 use crate::shared;
 use crate::stream::Link;
 use crate::vm::Vm;
@@ -40,6 +40,7 @@ pub struct Feed {
     observations: Link,
     roster: Subscription,
     table: Subscription,
+    estimates: Subscription,
     publisher: Publisher,
     /// The last resource was refused: the log says it once.
     refusing: bool,
@@ -62,6 +63,7 @@ impl Feed {
             observations: Link::new("isocost.v1.Observations", "Report"),
             roster: Subscription::new(ROSTER_TYPE),
             table: Subscription::new(TABLE_TYPE),
+            estimates: Subscription::new(ESTIMATES_TYPE),
             publisher: Publisher::default(),
             refusing: false,
             backlog: Backlog::default(),
@@ -115,7 +117,7 @@ impl Feed {
     /// False if the stream does not carry it.
     fn subscribe(&mut self, identity: &Identity, stream: Stream) -> bool {
         let node = NodeIdentity { id: &identity.node_id, cluster: &identity.node_cluster };
-        [&mut self.roster, &mut self.table].into_iter().all(|subscription| {
+        [&mut self.roster, &mut self.table, &mut self.estimates].into_iter().all(|subscription| {
             let mut request = Vec::new();
             subscription.subscribe(&node, &mut request);
             stream.send(&request).is_ok()
@@ -145,7 +147,7 @@ impl Feed {
 
     pub fn on_message(&mut self, token: u32, size: usize, vm: &mut Vm) {
         let Some(stream) = self.ads.stream().filter(|stream| stream.is(token)) else { return };
-        let Ok(bytes) = host::buffer(Buffer::GrpcMessage, size) else {
+        let Ok(bytes) = host::buffer(Buffer::GrpcMessage, 0, size) else {
             // It can be neither taken nor refused, so the control plane would wait for its answer.
             return self.give_up(vm);
         };
@@ -177,6 +179,8 @@ impl Feed {
             (&mut self.roster, response.resource.map(|roster| self.publisher.accept_roster(roster)))
         } else if response.type_url == TABLE_TYPE.as_bytes() {
             (&mut self.table, response.resource.map(|table| self.publisher.accept_table(table)))
+        } else if response.type_url == ESTIMATES_TYPE.as_bytes() {
+            (&mut self.estimates, response.resource.map(publish::accept_estimates))
         } else {
             return Err("a type that was not asked for");
         };

@@ -1,26 +1,32 @@
-//! One request: lists its destinations, follows its answer and reports how it went.
+//! One request: reads it, lists its destinations, follows its answer and reports how it went.
 //!
-//! Nothing is held up or buffered. All that the end needs is noted before, because headers can no
-//! longer be read there.
+//! Only a request whose body tells something is held up, and only until that is read; an answer
+//! never is. All that the end needs is noted before, because headers can no longer be read there.
 use std::rc::Rc;
 
+use isocost_core::asking::Asked;
 use isocost_core::attempts::judge;
 use isocost_core::config::FilterConfig;
 use isocost_core::head::Head;
 use isocost_core::latency::Timing;
 use isocost_core::ledger::{Ending, Outcome};
 use isocost_core::pick::{Pick, Reason};
-use isocost_core::roster::Roster;
-use isocost_core::usage::UsageScanner;
+use isocost_core::roster::{ModelId, Roster};
+use isocost_core::stream::StreamScanner;
+use isocost_core::work::Work;
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 
+use crate::choice::{choose, Choice};
 use crate::host::{self, Buffer};
-use crate::logfmt::{write_decision, Decision};
+use crate::intake::Intake;
+use crate::logfmt::write_decision;
 use crate::response::{is_nodes_answer, Flags, Upstream};
 use crate::vm::{self, Vm};
 
 const DESTINATION: &[u8] = b"x-isocost-destination";
+/// Which node holds the beginning of this session in its cache, if the request goes to another.
+const PREVIOUS_NODE: &[u8] = b"x-isocost-previous-node";
 /// Filter state `wasm.isocost`.
 const DECISION: &[u8] = b"isocost";
 
@@ -33,14 +39,16 @@ pub struct Request {
     config: Option<Rc<FilterConfig>>,
     /// Nothing is noted of a request whose beginning has no time: its age would be wrong.
     followed: bool,
-    /// The roster that `listed` refers to.
-    roster: Option<Rc<Roster>>,
-    listed: Option<Pick>,
+    /// Some while its destination is not chosen yet.
+    intake: Option<Box<Intake>>,
+    choice: Choice,
     /// The node on which this request is counted as open.
     node: Option<u64>,
     opened_unix_ms: u64,
     timing: Timing,
-    usage: Option<UsageScanner>,
+    answer_body: Option<StreamScanner>,
+    /// Its prompt is no longer counted as pending.
+    prefilled: bool,
     answer: Answer,
     attempts: u64,
 }
@@ -49,7 +57,7 @@ pub struct Request {
 enum Answer {
     /// No response headers yet.
     None,
-    /// Envoy answers itself.
+    /// Envoy answers itself, or this filter.
     Local,
     /// The node answers.
     Begun(u16),
@@ -61,66 +69,72 @@ impl Request {
         Request {
             config,
             followed: false,
-            roster: None,
-            listed: None,
+            intake: None,
+            choice: Choice::default(),
             node: None,
             opened_unix_ms: 0,
             timing: Timing::start(0),
-            usage: None,
+            answer_body: None,
+            prefilled: false,
             answer: Answer::None,
             attempts: 0,
         }
     }
 
-    fn route(&mut self, vm: &mut Vm) {
-        let mut text = Vec::with_capacity(96);
-        let mut decision = self.decide(vm, &mut text);
-        if self.listed.is_some() && host::replace_request_header(DESTINATION, &text).is_err() {
-            self.listed = None;
+    /// Chooses a node, lists it and counts the request there. Pause: it was answered instead.
+    fn route(&mut self, intake: Option<Intake>, vm: &mut Vm) -> Action {
+        let mut decision = Decision::fallback(None, Reason::HostFailure);
+        if let Some((config, intake)) = self.config.clone().zip(intake).filter(|_| self.followed) {
+            let asked = intake.finish();
+            (self.choice, decision) = choose(&config, &asked, self.opened_unix_ms, vm);
+            if decision.reason == Reason::UnknownModel && !self.refuse(&asked) {
+                decision.reason = Reason::HostFailure;
+            }
+        }
+        if decision.reason != Reason::UnknownModel && !self.steer(vm) {
+            self.choice.listed = None;
             decision.reason = Reason::HostFailure;
         }
-        if self.listed.is_none() {
-            let _ = host::remove_request_header(DESTINATION);
-        }
-        text.clear();
+        let mut text = Vec::with_capacity(96);
         write_decision(&decision, &mut text);
         let _ = host::set_property(DECISION, &text);
         vm.metrics.count(decision.reason);
         vm.ledger.decide(decision.reason);
-        self.node = self.listed_node();
+        self.node = self.choice.node();
         if let Some(node) = self.node {
-            vm.ledger.open(node, self.opened_unix_ms);
+            vm.open(node, self.opened_unix_ms, self.choice.work);
+        }
+        match decision.reason {
+            Reason::UnknownModel => Action::Pause,
+            _ => Action::Continue,
         }
     }
 
-    /// Lists the nodes, writes their addresses to `text`, and says why.
-    fn decide(&mut self, vm: &mut Vm, text: &mut Vec<u8>) -> Decision {
-        let Some(config) = self.config.as_ref().filter(|_| self.followed) else {
-            return Decision::fallback(Reason::HostFailure);
+    /// False if Envoy did not take the list.
+    fn steer(&self, vm: &Vm) -> bool {
+        let (Some(pick), Some(fleet)) = (&self.choice.listed, vm.view.fleet()) else {
+            let _ = host::remove_request_header(DESTINATION);
+            return true;
         };
-        let Some(fleet) = vm.view.fleet() else {
-            return Decision { policy: Some(config.policy), ..Decision::fallback(Reason::NoTable) };
-        };
-        self.roster = Some(Rc::clone(fleet.roster()));
-        let age_ms = fleet.age_ms(self.opened_unix_ms);
-        let reason = if age_ms > config.max_table_age_ms {
-            Reason::StaleTable
-        } else {
-            self.listed = fleet.pick(config.policy, config.alternates, &mut vm.rng);
-            match &self.listed {
-                Some(pick) => {
-                    fleet.write_destination(pick, text);
-                    Reason::Picked
-                }
-                None => Reason::NoEligible,
-            }
-        };
-        Decision { policy: Some(config.policy), reason, table_version: fleet.version(), age_ms }
+        let mut text = Vec::with_capacity(96);
+        fleet.write_destination(pick, &mut text);
+        if host::replace_request_header(DESTINATION, &text).is_err() {
+            let _ = host::remove_request_header(DESTINATION);
+            return false;
+        }
+        let roster = self.choice.roster.as_ref();
+        let previous = self.choice.previous.and_then(|slot| roster?.node(slot));
+        if let Some(node) = previous {
+            let _ = host::replace_request_header(PREVIOUS_NODE, node.address.as_bytes());
+        }
+        true
     }
 
-    fn listed_node(&self) -> Option<u64> {
-        let slot = self.listed?.first();
-        self.roster.as_ref()?.node(slot).map(|node| node.id)
+    /// Answers that no node has this model; false if Envoy did not take the answer.
+    fn refuse(&self, asked: &Asked) -> bool {
+        let Some(roster) = &self.choice.roster else { return false };
+        let body = not_found(asked.model.as_deref().unwrap_or_default(), roster.model_names());
+        host::answer_json(404, b"isocost_unknown_model", &body).is_ok()
     }
 
     /// Counts the request where Envoy really sent it, and the nodes that failed before.
@@ -128,8 +142,9 @@ impl Request {
         let upstream = Upstream::read();
         self.attempts = upstream.attempts;
         let newest = vm.view.fleet().map(|fleet| Rc::clone(fleet.roster()));
-        let Some(roster) = self.roster.as_ref().or(newest.as_ref()) else { return };
-        let attempts = judge(roster, self.listed.as_ref(), upstream.attempts, &upstream.address);
+        let Some(roster) = self.choice.roster.as_ref().or(newest.as_ref()) else { return };
+        let listed = self.choice.listed.as_ref();
+        let attempts = judge(roster, listed, upstream.attempts, &upstream.address);
         for slot in attempts.failed {
             if let Some(node) = roster.node(*slot) {
                 vm.ledger.failed_attempt(node.id);
@@ -149,13 +164,29 @@ impl Request {
     }
 
     fn move_to(&mut self, node: u64, vm: &mut Vm) {
+        let (opened_ms, work) = (self.opened_unix_ms, self.choice.work);
         match self.node {
             Some(counted) if counted == node => {}
-            Some(counted) => vm.ledger.reassign(counted, node, self.opened_unix_ms),
+            Some(counted) => vm.reassign(counted, node, opened_ms, work),
             None if node == NO_NODE => return,
-            None => vm.ledger.open(node, self.opened_unix_ms),
+            None => vm.open(node, opened_ms, work),
         }
         self.node = Some(node);
+    }
+
+    /// The node has begun to answer well: it holds the prompt's beginning from now on.
+    fn begun_well(&mut self, vm: &mut Vm) {
+        if let (Some(marks), Some(node)) = (self.choice.marks.take(), self.node) {
+            vm.place(node, &marks);
+        }
+    }
+
+    /// The first token is there: the prompt is no longer pending.
+    fn prefill_ended(&mut self, vm: &mut Vm) {
+        if let (false, Some(node)) = (self.prefilled, self.node) {
+            self.prefilled = true;
+            vm.first_token(node, self.choice.work);
+        }
     }
 
     fn close(&mut self, vm: &mut Vm) {
@@ -175,19 +206,57 @@ impl Request {
         let Some(node) = self.node else { return };
         let ending = Ending::of(status, complete, flags.client_gone());
         let good = status.is_some_and(|status| status < 400);
-        let output_tokens = self.usage.and_then(|usage| usage.output_tokens());
-        vm.ledger.close(
-            node,
-            self.opened_unix_ms,
-            &Outcome {
-                ending,
-                first_byte_us: self.timing.first_byte_us(self.attempts).filter(|_| good),
-                tpot_us: self.timing.tpot_us(output_tokens).filter(|_| good),
-                total_us: self.timing.total_us().filter(|_| good && complete),
-                chunks: self.timing.chunks(),
-                output_tokens,
-            },
-        );
+        let body = self.answer_body.as_ref();
+        let output_tokens = body.and_then(StreamScanner::output_tokens);
+        let outcome = Outcome {
+            ending,
+            first_byte_us: self.timing.first_byte_us(self.attempts).filter(|_| good),
+            tpot_us: self.timing.tpot_us(output_tokens).filter(|_| good),
+            total_us: self.timing.total_us().filter(|_| good && complete),
+            chunks: self.timing.chunks(),
+            output_tokens,
+        };
+        vm.close(node, self.opened_unix_ms, self.choice.work, self.prefilled, &outcome);
+    }
+
+    /// The time of the request is now: what came before is the client's.
+    fn begin(&mut self, vm: &Vm) {
+        let now_us = host::monotonic_us().ok();
+        if let Some((now_us, unix_ms)) = now_us.and_then(|now| Some((now, vm.unix_ms(now)?))) {
+            self.followed = true;
+            self.timing = Timing::start(now_us);
+            self.opened_unix_ms = unix_ms;
+        }
+    }
+
+    /// Nothing more of the body is wanted.
+    fn end_intake(&mut self) -> Action {
+        let Some(intake) = self.intake.take() else { return Action::Continue };
+        let route = |vm: &mut Vm| {
+            // A body in one piece came with the headers.
+            if !intake.at_once() {
+                self.begin(vm);
+            }
+            self.route(Some(*intake), vm)
+        };
+        vm::with(route).unwrap_or(Action::Continue)
+    }
+
+    /// A piece of the node's answer.
+    fn piece(&mut self, size: usize) {
+        let now_us = host::monotonic_us().ok();
+        if let Some(now_us) = now_us {
+            self.timing.chunk(now_us);
+        }
+        if let Some(body) = &mut self.answer_body {
+            body.feed(&host::buffer(Buffer::ResponseBody, 0, size).unwrap_or_default());
+        }
+        vm::with(|vm| {
+            if let Some(node) = self.node {
+                vm.ledger.progress(node);
+            }
+            self.prefill_ended(vm);
+        });
     }
 
     fn complete(&mut self) {
@@ -207,20 +276,33 @@ impl Context for Request {
 }
 
 impl HttpContext for Request {
-    fn on_http_request_headers(&mut self, _headers: usize, _end: bool) -> Action {
-        let now_us = host::monotonic_us().ok();
-        vm::with(|vm| {
+    fn on_http_request_headers(&mut self, _headers: usize, end: bool) -> Action {
+        let intake = self.config.as_ref().map(|config| Intake::begin(config));
+        let waits = !end && intake.as_ref().is_some_and(Intake::wants_body);
+        let action = vm::with(|vm| {
             vm.serve();
-            if let Some((now_us, unix_ms)) = now_us.and_then(|now| Some((now, vm.unix_ms(now)?))) {
-                self.followed = true;
-                self.timing = Timing::start(now_us);
-                self.opened_unix_ms = unix_ms;
+            self.begin(vm);
+            if waits && self.followed {
+                self.intake = intake.map(Box::new);
+                return Action::Pause;
             }
-            self.route(vm);
+            self.route(intake, vm)
         });
         #[cfg(feature = "test-trap")]
         crate::test_trap::on_request();
-        Action::Continue
+        action.unwrap_or(Action::Continue)
+    }
+
+    fn on_http_request_body(&mut self, buffered: usize, end: bool) -> Action {
+        match &mut self.intake {
+            Some(intake) if !intake.take(buffered) && !end => Action::Pause,
+            Some(_) => self.end_intake(),
+            None => Action::Continue,
+        }
+    }
+
+    fn on_http_request_trailers(&mut self, _trailers: usize) -> Action {
+        self.end_intake()
     }
 
     fn on_http_response_headers(&mut self, _headers: usize, end: bool) -> Action {
@@ -228,15 +310,20 @@ impl HttpContext for Request {
         if !self.followed || self.answer != Answer::None {
             return Action::Continue;
         }
-        vm::with(|vm| self.settle(vm));
         let head = Head::read(&host::response_headers().unwrap_or_default());
         self.answer = match head.status {
             Some(status) if is_nodes_answer(&head) => Answer::Begun(status),
             _ => Answer::Local,
         };
+        vm::with(|vm| {
+            self.settle(vm);
+            if let Answer::Begun(..400) = self.answer {
+                self.begun_well(vm);
+            }
+        });
         if let Answer::Begun(_) = self.answer {
             self.timing.answered(head.event_stream);
-            self.usage = head.has_usage.then(UsageScanner::new);
+            self.answer_body = head.has_usage.then(|| StreamScanner::new(head.event_stream));
         }
         if end {
             self.complete();
@@ -247,12 +334,7 @@ impl HttpContext for Request {
     fn on_http_response_body(&mut self, size: usize, end: bool) -> Action {
         if let Answer::Begun(_) = self.answer {
             if size > 0 {
-                if let Ok(now_us) = host::monotonic_us() {
-                    self.timing.chunk(now_us);
-                }
-                if let Some(usage) = &mut self.usage {
-                    usage.feed(&host::buffer(Buffer::ResponseBody, size).unwrap_or_default());
-                }
+                self.piece(size);
             }
             if end {
                 self.complete();

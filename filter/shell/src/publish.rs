@@ -1,9 +1,16 @@
 //! The feed's side of shared data: accepts what the control plane sent and publishes a table only
 //! together with the roster that it was made for.
+use isocost_core::estimates::Estimates;
 use isocost_core::roster::Roster;
 use isocost_core::table::Table;
 
 use crate::shared;
+
+/// The error says why the estimates are refused. They stand alone: no roster or table must fit.
+pub fn accept_estimates(bytes: &[u8]) -> Result<(), &'static str> {
+    let estimates = Estimates::decode(bytes).map_err(|error| error.text())?;
+    shared::publish_estimates(bytes, estimates.version()).map_err(|_| "estimates not stored")
+}
 
 #[derive(Default)]
 pub struct Publisher {

@@ -8,6 +8,8 @@ const ROSTER: &[u8] = b"isocost.roster";
 const TABLE: &[u8] = b"isocost.table";
 /// The version of the table, written last: what the other VMs look at.
 const VERSION: &[u8] = b"isocost.version";
+const ESTIMATES: &[u8] = b"isocost.estimates";
+const ESTIMATES_VERSION: &[u8] = b"isocost.estimates_version";
 const OBSERVATIONS: &[u8] = b"isocost.observations";
 
 /// The lease, if there is one, and the number that a compare-and-set of it needs. A failure: nobody
@@ -27,7 +29,16 @@ pub fn write_lease(lease: Lease, cas: u32) -> bool {
 
 /// 0 = no table yet.
 pub fn table_version() -> u64 {
-    match host::shared(VERSION) {
+    version(VERSION)
+}
+
+/// 0 = no estimates yet.
+pub fn estimates_version() -> u64 {
+    version(ESTIMATES_VERSION)
+}
+
+fn version(key: &[u8]) -> u64 {
+    match host::shared(key) {
         Ok((bytes, _)) => bytes.try_into().map_or(0, u64::from_le_bytes),
         Err(_) => 0,
     }
@@ -39,6 +50,15 @@ pub fn table() -> host::Result<Vec<u8>> {
 
 pub fn roster() -> host::Result<Vec<u8>> {
     host::shared(ROSTER).map(|(bytes, _)| bytes)
+}
+
+pub fn estimates() -> host::Result<Vec<u8>> {
+    host::shared(ESTIMATES).map(|(bytes, _)| bytes)
+}
+
+pub fn publish_estimates(bytes: &[u8], version: u64) -> host::Result<()> {
+    host::set_shared(ESTIMATES, bytes, 0)?;
+    host::set_shared(ESTIMATES_VERSION, &version.to_le_bytes(), 0)
 }
 
 pub fn publish_roster(bytes: &[u8]) -> host::Result<()> {

@@ -3,7 +3,10 @@
 use std::cell::RefCell;
 
 use isocost_core::lease::Candidate;
-use isocost_core::ledger::{BatchHeader, Ledger};
+use isocost_core::ledger::{BatchHeader, Ledger, Outcome};
+use isocost_core::load::Load;
+use isocost_core::prefix_index::{Marks, PrefixIndex};
+use isocost_core::work::Work;
 use isocost_core::Rng;
 
 use crate::host;
@@ -22,6 +25,9 @@ pub struct Vm {
     /// The root contexts that live, the one that was configured last at the end.
     roots: Vec<u32>,
     pub ledger: Ledger,
+    /// What the requests of this VM are to the nodes, since the table at hand was made.
+    pub load: Load,
+    pub prefix: PrefixIndex,
     pub view: View,
     pub rng: Rng,
     pub metrics: Metrics,
@@ -45,13 +51,16 @@ impl Vm {
         // Two VMs must not be one, so without random numbers the time tells them apart.
         let clock_us = host::monotonic_us().unwrap_or(0);
         let random = || host::random_u64().unwrap_or(clock_us);
+        let incarnation = random();
         Vm {
-            incarnation: random(),
+            incarnation,
             started_ms: clock_us / 1_000,
             has_served: false,
             unix_lead_ms: None,
             roots: Vec::new(),
             ledger: Ledger::new(),
+            load: Load::new(incarnation),
+            prefix: PrefixIndex::new(),
             view: View::default(),
             rng: Rng::with_seed(random()),
             metrics: Metrics::define(),
@@ -96,7 +105,42 @@ impl Vm {
             if let (Ok(unix_ms), Ok(monotonic_ms)) = (host::now_unix_ms(), host::monotonic_ms()) {
                 self.unix_lead_ms = Some(unix_ms.wrapping_sub(monotonic_ms));
             }
-            self.view.refresh();
+            if self.view.refresh(&mut self.prefix) {
+                if let Some(fleet) = self.view.fleet() {
+                    self.load.rebase(fleet);
+                }
+            }
+        }
+    }
+
+    /// A request was sent to the node.
+    pub fn open(&mut self, node: u64, opened_ms: u64, work: Work) {
+        self.ledger.open(node, opened_ms, work);
+        self.load.opened(node, work);
+    }
+
+    /// An open request turned out to be on another node, before its first token.
+    pub fn reassign(&mut self, from: u64, to: u64, opened_ms: u64, work: Work) {
+        self.ledger.reassign(from, to, opened_ms, work);
+        self.load.moved(from, to, work);
+    }
+
+    pub fn first_token(&mut self, node: u64, work: Work) {
+        self.ledger.first_token(node, work);
+        self.load.first_token(node, work);
+    }
+
+    /// `prefilled`: its first token was there.
+    pub fn close(&mut self, node: u64, opened_ms: u64, work: Work, prefilled: bool, outcome: &Outcome) {
+        self.ledger.close(node, opened_ms, work, prefilled, outcome);
+        self.load.closed(node, work, prefilled);
+    }
+
+    /// The node holds the beginning of this prompt from now on.
+    pub fn place(&mut self, node: u64, marks: &Marks) {
+        self.ledger.place(node, marks.hashes());
+        if let Some(slot) = self.view.slot(node) {
+            self.prefix.insert(marks, slot);
         }
     }
 
@@ -142,6 +186,7 @@ impl Vm {
         };
         let mut batch = Vec::new();
         self.ledger.encode_batch(&header, now_unix_ms, &mut batch);
+        self.load.batch(self.batches);
         let _ = queue.push(&batch);
     }
 }

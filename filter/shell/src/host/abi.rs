@@ -45,6 +45,16 @@ extern "C" {
         value_len: usize,
     ) -> u32;
     pub fn proxy_remove_header_map_value(kind: u32, name: *const u8, name_len: usize) -> u32;
+    pub fn proxy_send_local_response(
+        status: u32,
+        details: *const u8,
+        details_len: usize,
+        body: *const u8,
+        body_len: usize,
+        headers: *const u8,
+        headers_len: usize,
+        grpc_status: i32,
+    ) -> u32;
     pub fn proxy_get_shared_data(
         key: *const u8,
         key_len: usize,

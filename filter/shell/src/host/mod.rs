@@ -122,15 +122,16 @@ pub fn set_property(path: &[u8], value: &[u8]) -> Result<()> {
 
 #[derive(Clone, Copy)]
 pub enum Buffer {
+    RequestBody = 0,
     ResponseBody = 1,
     GrpcMessage = 5,
     PluginConfiguration = 7,
 }
 
-/// The first `max_len` bytes of a buffer.
-pub fn buffer(kind: Buffer, max_len: usize) -> Result<Vec<u8>> {
+/// At most `max_len` bytes of a buffer from `start` on.
+pub fn buffer(kind: Buffer, start: usize, max_len: usize) -> Result<Vec<u8>> {
     fetch("get_buffer_bytes", Failure::NONE, |data, len| unsafe {
-        abi::proxy_get_buffer_bytes(kind as u32, 0, max_len, data, len)
+        abi::proxy_get_buffer_bytes(kind as u32, start, max_len, data, len)
     })
 }
 
@@ -144,10 +145,39 @@ pub fn request_header(name: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
+/// All of them, as `isocost_core::headers` reads them.
+pub fn request_headers() -> Result<Vec<u8>> {
+    headers(REQUEST_HEADERS)
+}
+
 /// All of them, as `isocost_core::head` reads them.
 pub fn response_headers() -> Result<Vec<u8>> {
+    headers(RESPONSE_HEADERS)
+}
+
+fn headers(map: u32) -> Result<Vec<u8>> {
     fetch("get_header_map_pairs", Failure::NONE, |data, len| unsafe {
-        abi::proxy_get_header_map_pairs(RESPONSE_HEADERS, data, len)
+        abi::proxy_get_header_map_pairs(map, data, len)
+    })
+}
+
+/// Answers the current request with JSON instead of a node; nothing more may be done with it.
+pub fn answer_json(status: u32, details: &[u8], body: &[u8]) -> Result<()> {
+    // One header in proxy-wasm's form of a header map.
+    const HEADERS: &[u8] =
+        b"\x01\0\0\0\x0c\0\0\0\x10\0\0\0content-type\0application/json\0";
+    const NO_GRPC_STATUS: i32 = -1;
+    check("send_local_response", Failure::NONE, unsafe {
+        abi::proxy_send_local_response(
+            status,
+            details.as_ptr(),
+            details.len(),
+            body.as_ptr(),
+            body.len(),
+            HEADERS.as_ptr(),
+            HEADERS.len(),
+            NO_GRPC_STATUS,
+        )
     })
 }
 
