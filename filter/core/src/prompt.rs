@@ -40,7 +40,7 @@ pub fn prompt_tokens(
         Body::NotJson => (whole / BYTES_PER_TOKEN).min(MAX_UPLOAD_TOKENS),
         _ if tokens <= 0.0 => whole / BYTES_PER_TOKEN,
         Body::Complete => tokens,
-        _ => tokens * (whole / read.max(1.0)),
+        _ => tokens * (whole / read.max(1.0)).max(1.0),
     };
     // Also rounds what is not a number to 0, and what is too large to the largest.
     tokens.ceil() as u32
