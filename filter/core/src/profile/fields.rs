@@ -83,3 +83,11 @@ impl SessionName {
         self.is_named.then(|| self.hash.value())
     }
 }
+
+/// The hash of a name that does not come from the body, of a user or a model: the same as the
+/// profile's. None if it is empty.
+pub fn name_hash(name: &[u8]) -> Option<u64> {
+    let mut session = SessionName::default();
+    session.push(name);
+    session.hash()
+}

@@ -16,11 +16,13 @@ mod strings;
 
 pub use classes::ClassCounts;
 pub use estimate::{estimate_tokens, Coefficients, DEFAULT_COEFFICIENTS};
-pub use fields::MAX_MODEL_BYTES;
+pub use fields::{name_hash, MAX_MODEL_BYTES};
+pub(crate) use prefix::after;
 pub use prefix::{Boundary, Prefix, BLOCK_BYTES, MAX_BLOCKS};
 pub use scanner::Scanner;
 pub use shapes::Api;
 pub use stack::MAX_DEPTH;
+pub(crate) use strings::{Piece, StringReader};
 
 /// How far the body could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,12 @@
 use super::classes::Words;
 use super::section::Section;
 
-/// A block of prompt text; about 128 tokens of English.
-pub const BLOCK_BYTES: u32 = 512;
-/// So many blocks are told apart: 32 KiB of text.
-pub const MAX_BLOCKS: usize = 64;
+/// Blocks of a section end every KiB at first (a system prompt, a short conversation), then every 4
+/// and every 16 KiB: a guess that is wrong by less than a quarter of what is common costs little, and
+/// each block is an entry in an index. Up to 256 KiB.
+pub const MAX_BLOCKS: usize = 40;
+/// The first block's size, which all others are multiples of; about 256 tokens of English.
+pub const BLOCK_BYTES: u32 = 1024;
 
 const BLOCK_WORDS: u32 = BLOCK_BYTES / 8;
 /// Odd and without a pattern (the golden ratio).
@@ -51,7 +53,7 @@ impl TextHash {
         self.words = self.words.wrapping_add(1);
         if self.words % BLOCK_WORDS == 0 {
             if let Some(blocks) = blocks {
-                blocks.push(mix(self.hash));
+                blocks.note(self.words / BLOCK_WORDS, self.hash);
             }
         }
     }
@@ -76,11 +78,17 @@ fn mix(number: u64) -> u64 {
 }
 
 /// The hash of a text that follows another.
-fn after(before: u64, hash: u64) -> u64 {
+pub(crate) fn after(before: u64, hash: u64) -> u64 {
     mix(before.wrapping_mul(MULTIPLIER) ^ hash)
 }
 
-/// At most MAX_BLOCKS hashes; more are dropped.
+/// Where block `index` (from 0) ends, in units of BLOCK_BYTES.
+fn block_end(index: usize) -> u32 {
+    let index = index as u32 + 1;
+    index + 3 * index.saturating_sub(16) + 12 * index.saturating_sub(28)
+}
+
+/// The hashes at the blocks' ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
     hashes: [u64; MAX_BLOCKS],
@@ -94,15 +102,23 @@ impl Default for Blocks {
 }
 
 impl Blocks {
-    fn push(&mut self, hash: u64) {
-        if let Some(place) = self.hashes.get_mut(self.len) {
-            *place = hash;
-            self.len += 1;
+    /// Takes the hash of so many times BLOCK_BYTES, if a block ends there.
+    fn note(&mut self, end: u32, hash: u64) {
+        if end == block_end(self.len) {
+            if let Some(place) = self.hashes.get_mut(self.len) {
+                *place = mix(hash);
+                self.len += 1;
+            }
         }
     }
 
-    pub fn all(&self) -> &[u64] {
-        self.hashes.get(..self.len).unwrap_or_default()
+    /// Each block's end, with its hash in the section.
+    fn ends(&self) -> impl Iterator<Item = Boundary> + '_ {
+        self.hashes
+            .iter()
+            .take(self.len)
+            .enumerate()
+            .map(|(index, &hash)| Boundary { hash, text_bytes: block_end(index) * BLOCK_BYTES })
     }
 }
 
@@ -117,59 +133,45 @@ pub struct Boundary {
 
 /// The hash chain of a prompt. The tools, then the system prompt, then the messages, whatever
 /// their order in the body. It does not depend on the model: who keeps it adds that.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    blocks: Blocks,
-    system_blocks: usize,
-    system_bytes: u32,
+    /// The ends of all whole blocks, in the prompt's order. A system prompt of its own has its own
+    /// blocks.
+    pub blocks: Vec<Boundary>,
     /// After the system prompt.
     pub system: Option<Boundary>,
     /// After the first message of the user: it names the conversation.
     pub first_turn: Option<Boundary>,
+    /// Bytes of hashed text in all, as a boundary counts them.
+    pub text_bytes: u32,
 }
 
 impl Prefix {
     pub(super) fn chain(tools: &Section, system: &Section, turns: &Section) -> Prefix {
         let tools = if tools.is_empty() { 0 } else { tools.here().hash };
-        let mut blocks = Blocks::default();
-        system.blocks.all().iter().for_each(|hash| blocks.push(after(tools, *hash)));
-        let system_blocks = blocks.len;
-        let end = system.system.map(|end| Boundary { hash: after(tools, end.hash), ..end });
-        let (base, system_bytes) = end.map_or((tools, 0), |end| (end.hash, end.text_bytes));
+        let system_bytes = system.here().text_bytes;
         let mut prefix =
-            Prefix { blocks, system_blocks, system_bytes, system: end, first_turn: None };
+            Prefix { blocks: Vec::new(), system: None, first_turn: None, text_bytes: system_bytes };
+        prefix.blocks.reserve_exact(system.blocks.len + turns.blocks.len);
+        prefix.blocks.extend(system.blocks.ends().map(|end| end.behind(tools, 0)));
+        let end = system.system.map(|end| end.behind(tools, 0));
         // Whatever follows a system prompt that is not known to its end is not known.
         if end.is_some() || system.is_empty() {
-            let follows = |end: Boundary| Boundary {
-                hash: after(base, end.hash),
-                text_bytes: system_bytes.saturating_add(end.text_bytes),
-            };
-            turns.blocks.all().iter().for_each(|hash| prefix.blocks.push(after(base, *hash)));
+            let base = end.map_or(tools, |end| end.hash);
+            let follows = |end: Boundary| end.behind(base, system_bytes);
+            prefix.blocks.extend(turns.blocks.ends().map(follows));
             prefix.system = turns.system.map(follows).or(end);
             prefix.first_turn = turns.first_turn.map(follows);
+            prefix.text_bytes = turns.here().behind(base, system_bytes).text_bytes;
         }
         prefix
     }
-
-    /// One hash for each whole block, in the prompt's order.
-    pub fn blocks(&self) -> &[u64] {
-        self.blocks.all()
-    }
-
-    /// The bytes of text up to the end of that block (counted from 0).
-    pub fn bytes_through(&self, block: usize) -> u32 {
-        let (before, index) = match block.checked_sub(self.system_blocks) {
-            None => (0, block),
-            Some(index) => (self.system_bytes, index),
-        };
-        before.saturating_add((index as u32 + 1).saturating_mul(BLOCK_BYTES))
-    }
 }
 
-impl PartialEq for Prefix {
-    fn eq(&self, other: &Self) -> bool {
-        self.blocks() == other.blocks()
-            && (self.system_blocks, self.system_bytes) == (other.system_blocks, other.system_bytes)
-            && (self.system, self.first_turn) == (other.system, other.first_turn)
+impl Boundary {
+    /// The place in a prompt in which this section follows so many bytes with that hash.
+    fn behind(self, before: u64, bytes: u32) -> Boundary {
+        let text_bytes = bytes.saturating_add(self.text_bytes);
+        Boundary { hash: after(before, self.hash), text_bytes }
     }
 }

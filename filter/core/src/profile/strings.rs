@@ -4,7 +4,7 @@ use std::str::from_utf8;
 
 /// A piece of what a string means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(crate) enum Piece<'a> {
     /// Text as it stands, whole characters.
     Text(&'a [u8]),
     /// A character that was written as an escape or cut in two.
@@ -32,7 +32,7 @@ enum At {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct StringReader {
+pub(crate) struct StringReader {
     at: At,
     cut: [u8; 4],
     /// The first half of a character that is written as two escapes.
