@@ -2,9 +2,9 @@
 
 use crate::headers::Headers;
 use crate::jwt;
-use crate::model_source::{Source, Sources};
+use crate::model_source::Source;
 use crate::number::whole_number;
-use crate::profile::{user_key, Api, Profile, Scanner};
+use crate::profile::{name_hash, Api, Profile, Scanner};
 
 /// Beyond this a length is a lie.
 const MAX_CONTENT_LENGTH: u64 = 1 << 40;
@@ -36,7 +36,7 @@ pub struct Asking {
 
 impl Asking {
     /// `headers` as the host hands them over; the sources are asked in their order.
-    pub fn begin(headers: &[u8], model_from: &Sources, user_from: &Sources) -> Asking {
+    pub fn begin(headers: &[u8], model_from: &[Source], user_from: &[Source]) -> Asking {
         let mut asking = Asking {
             api: Api::Other,
             model: Named::begin(headers, model_from),
@@ -103,18 +103,18 @@ struct Named {
 }
 
 impl Named {
-    fn begin(headers: &[u8], sources: &Sources) -> Named {
+    fn begin(headers: &[u8], sources: &[Source]) -> Named {
         let mut named = Named::default();
-        for source in sources.iter() {
+        for source in sources {
             let found = match source {
                 Source::Body => {
                     named.body = true;
                     continue;
                 }
-                Source::Header(name) => value(headers, name).map(<[u8]>::to_vec),
-                Source::Jwt(claim) => {
-                    value(headers, b"authorization").and_then(|token| jwt::claim(token, claim))
-                }
+                Source::Header(name) => value(headers, name.as_bytes()).map(<[u8]>::to_vec),
+                Source::Jwt(claim) => value(headers, b"authorization")
+                    .and_then(|token| jwt::claim(token, claim))
+                    .map(String::into_bytes),
             };
             let place = if named.body { &mut named.after } else { &mut named.before };
             if place.is_none() {
@@ -129,7 +129,7 @@ impl Named {
     }
 
     fn user(self, in_body: Option<u64>) -> Option<u64> {
-        let key = |name: Option<Vec<u8>>| name.map(|name| user_key(&name));
+        let key = |name: Option<Vec<u8>>| name.and_then(|name| name_hash(&name));
         key(self.before).or(in_body.filter(|_| self.body)).or(key(self.after))
     }
 }

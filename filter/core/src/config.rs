@@ -2,18 +2,23 @@
 //! known. Its values are names and whole numbers, so that a JSON library would be size for nothing.
 
 use crate::json::{members, name, Member};
+use crate::model_source::{parse_sources, Source, ALLOWED_SOURCES};
 use crate::number::whole_number;
-use crate::pick::{Policy, MAX_ALTERNATES};
+use crate::pick::{Policy, Rules, MAX_ALTERNATES};
 use crate::wire::string;
 
 /// The slow settings of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterConfig {
-    pub policy: Policy,
+    pub rules: Rules,
     /// An older table is not used.
     pub max_table_age_ms: u64,
-    /// How many nodes are listed behind the pick.
-    pub alternates: usize,
+    /// So much of a body is read at most; 0 = bodies are not read.
+    pub profile_limit_bytes: usize,
+    /// Where the name of the model is looked for, ...
+    pub model_from: Vec<Source>,
+    /// ... and that of the user.
+    pub user_from: Vec<Source>,
     /// The Envoy cluster of the control plane.
     pub control_plane_cluster: String,
 }
@@ -21,9 +26,16 @@ pub struct FilterConfig {
 impl Default for FilterConfig {
     fn default() -> Self {
         FilterConfig {
-            policy: Policy::WeightedRandom,
+            rules: Rules {
+                policy: Policy::EqualCost,
+                alternates: 2,
+                projection: true,
+                dispersion: true,
+            },
             max_table_age_ms: 5000,
-            alternates: 2,
+            profile_limit_bytes: 256 * 1024,
+            model_from: vec![Source::Header("x-isocost-model".into()), Source::Body],
+            user_from: vec![Source::Header("x-isocost-user".into()), Source::Body],
             control_plane_cluster: String::from("isocost_control_plane"),
         }
     }
@@ -45,7 +57,10 @@ impl ConfigError {
     }
 }
 
-const KNOWN_KEYS: &[u8] = b"policy, max_table_age_ms, alternates, control_plane_cluster";
+const KNOWN_KEYS: &[u8] = b"policy, max_table_age_ms, alternates, projection, dispersion, \
+    profile_limit_bytes, model_from, user_from, control_plane_cluster";
+/// As in the control plane's configuration.
+const MAX_PROFILE_LIMIT_BYTES: u64 = 8 << 20;
 /// An hour: as in the control plane's configuration.
 const MAX_TABLE_AGE_MS: u64 = 3_600_000;
 
@@ -86,10 +101,8 @@ impl FilterConfig {
     fn set(&mut self, key: &[u8], value: &[u8]) -> Set {
         match key {
             b"policy" => {
-                let known = [Policy::WeightedRandom, Policy::MinEntropy];
-                let policy =
-                    known.into_iter().find(|known| name(value) == Some(known.name().as_bytes()));
-                store(&mut self.policy, policy, "weighted_random or min_entropy")
+                let policy = Policy::ALL.into_iter().find(|policy| name(value) == Some(policy.name().as_bytes()));
+                store(&mut self.rules.policy, policy, "equal_cost, min_entropy or weighted_random")
             }
             b"max_table_age_ms" => {
                 let age = whole_number(value, MAX_TABLE_AGE_MS).filter(|&age| age > 0);
@@ -97,8 +110,16 @@ impl FilterConfig {
             }
             b"alternates" => {
                 let alternates = whole_number(value, MAX_ALTERNATES as u64).map(|n| n as usize);
-                store(&mut self.alternates, alternates, "a whole number from 0 to 8")
+                store(&mut self.rules.alternates, alternates, "a whole number from 0 to 8")
             }
+            b"projection" => store(&mut self.rules.projection, switch(value), SWITCH),
+            b"dispersion" => store(&mut self.rules.dispersion, switch(value), SWITCH),
+            b"profile_limit_bytes" => {
+                let limit = whole_number(value, MAX_PROFILE_LIMIT_BYTES).map(|n| n as usize);
+                store(&mut self.profile_limit_bytes, limit, "a whole number from 0 to 8388608")
+            }
+            b"model_from" => store(&mut self.model_from, sources(value), ALLOWED_SOURCES),
+            b"user_from" => store(&mut self.user_from, sources(value), ALLOWED_SOURCES),
             b"control_plane_cluster" => {
                 let cluster = name(value).filter(|name| !name.is_empty());
                 let cluster = cluster.and_then(|name| string(name).ok());
@@ -107,6 +128,16 @@ impl FilterConfig {
             _ => Set::UnknownKey,
         }
     }
+}
+
+const SWITCH: &str = "0 or 1";
+
+fn switch(value: &[u8]) -> Option<bool> {
+    whole_number(value, 1).map(|number| number == 1)
+}
+
+fn sources(value: &[u8]) -> Option<Vec<Source>> {
+    name(value).and_then(parse_sources)
 }
 
 /// What became of one key.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+pub mod asking;
 pub mod attempts;
 pub mod backlog;
 pub mod config;

@@ -3,12 +3,13 @@ use std::rc::Rc;
 
 use isocost_core::asking::Asked;
 use isocost_core::config::FilterConfig;
-use isocost_core::estimates::prompt_tokens;
+use isocost_core::load::Work;
+use isocost_core::marks::Marks;
 use isocost_core::pick::{Pick, Policy, Query, Reason};
-use isocost_core::prefix_index::{Found, Marks};
+use isocost_core::prefix_index::Found;
 use isocost_core::profile::Api;
+use isocost_core::prompt::prompt_tokens;
 use isocost_core::roster::{ModelId, Roster};
-use isocost_core::work::Work;
 
 use crate::vm::Vm;
 
@@ -24,7 +25,7 @@ pub struct Choice {
     pub work: Work,
     pub model: Option<ModelId>,
     pub user: Option<u64>,
-    pub marks: Option<Box<Marks>>,
+    pub marks: Marks,
 }
 
 impl Choice {
@@ -43,6 +44,9 @@ pub struct Decision {
     /// 0 = no table.
     pub table_version: u64,
     pub age_ms: u64,
+    /// What was read of its body.
+    pub body_bytes: u64,
+    /// Estimated.
     pub prompt_tokens: u32,
     pub output_tokens: u32,
 }
@@ -50,7 +54,15 @@ pub struct Decision {
 impl Decision {
     /// Without settings or a table.
     pub fn fallback(policy: Option<Policy>, reason: Reason) -> Decision {
-        Decision { policy, reason, table_version: 0, age_ms: 0, prompt_tokens: 0, output_tokens: 0 }
+        Decision {
+            policy,
+            reason,
+            table_version: 0,
+            age_ms: 0,
+            body_bytes: 0,
+            prompt_tokens: 0,
+            output_tokens: 0,
+        }
     }
 }
 
@@ -63,6 +75,7 @@ pub fn choose(
 ) -> (Choice, Decision) {
     let mut choice = Choice { user: asked.user, ..Choice::default() };
     let mut decision = Decision::fallback(Some(config.rules.policy), Reason::NoTable);
+    decision.body_bytes = asked.read_bytes;
     let Some(fleet) = vm.view.fleet() else { return (choice, decision) };
     let roster = fleet.roster();
     choice.roster = Some(Rc::clone(roster));
@@ -74,30 +87,44 @@ pub fn choose(
             return (choice, decision);
         }
     }
-    let name = choice.model.map_or("", |model| roster.model_name(model));
-    let mut query = vm.view.estimates().query(asked, name);
-    query.model = choice.model;
-    (decision.prompt_tokens, decision.output_tokens) = (query.prompt_tokens, query.output_tokens);
+    let model = choice.model.map_or("", |model| roster.model_name(model));
+    let estimates = vm.view.estimates();
+    let coefficients = estimates.coefficients(model);
+    let mut marks = Marks::default();
+    let mut found = Found::default();
+    if let Some(profile) = &asked.profile {
+        decision.prompt_tokens =
+            prompt_tokens(profile, coefficients, asked.read_bytes, asked.content_length);
+        if asked.api != Api::Embeddings {
+            let (most, choices) = (profile.max_tokens, profile.choices);
+            decision.output_tokens = estimates.output_tokens(asked.user, model, most, choices);
+        }
+        if config.rules.policy == Policy::EqualCost {
+            marks = Marks::new(profile, model.as_bytes(), coefficients);
+            found = vm.prefix.find(&marks, &|slot| fleet.kv_capacity_tokens(slot));
+        }
+    }
+    let query = Query {
+        model: choice.model,
+        prompt_tokens: decision.prompt_tokens,
+        output_tokens: decision.output_tokens,
+        user: asked.user,
+        prefix_key: marks.prefix_key(),
+        held: found.all(),
+    };
     choice.work = query.work();
     if decision.age_ms > config.max_table_age_ms {
         decision.reason = Reason::StaleTable;
         return (choice, decision);
     }
-    let mut found = Found::default();
-    if let Some(profile) = asked.profile.as_ref().filter(|_| config.rules.policy == Policy::EqualCost) {
-        let marks = Marks::of(&profile.prefix, name.as_bytes());
-        vm.prefix.find(&marks, &mut found);
-        query.prefix_key = marks.first_placement();
-        query.held = found.held();
-        choice.marks = Some(Box::new(marks));
-    }
     choice.listed = fleet.pick(&config.rules, &query, &vm.load, &mut vm.rng);
-    decision.reason = if let Some(pick) = &choice.listed {
+    decision.reason = Reason::NoEligible;
+    if let Some(pick) = &choice.listed {
+        decision.reason = Reason::Picked;
         choice.work = pick.work();
-        choice.previous = found.session().filter(|slot| *slot != pick.first());
-        Reason::Picked
-    } else {
-        Reason::NoEligible
-    };
+        let of_session = found.all().first().filter(|held| marks.is_of_session(held.tokens));
+        choice.previous = of_session.map(|held| held.slot).filter(|slot| *slot != pick.first());
+    }
+    choice.marks = marks;
     (choice, decision)
 }

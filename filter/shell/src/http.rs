@@ -10,14 +10,13 @@ use isocost_core::config::FilterConfig;
 use isocost_core::head::Head;
 use isocost_core::latency::Timing;
 use isocost_core::ledger::{Ending, Outcome};
-use isocost_core::pick::{Pick, Reason};
-use isocost_core::roster::{ModelId, Roster};
-use isocost_core::stream::StreamScanner;
-use isocost_core::work::Work;
+use isocost_core::not_found::not_found_body;
+use isocost_core::pick::Reason;
+use isocost_core::stream::AnswerScanner;
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 
-use crate::choice::{choose, Choice};
+use crate::choice::{choose, Choice, Decision};
 use crate::host::{self, Buffer};
 use crate::intake::Intake;
 use crate::logfmt::write_decision;
@@ -46,7 +45,7 @@ pub struct Request {
     node: Option<u64>,
     opened_unix_ms: u64,
     timing: Timing,
-    answer_body: Option<StreamScanner>,
+    answer_body: Option<AnswerScanner>,
     /// Its prompt is no longer counted as pending.
     prefilled: bool,
     answer: Answer,
@@ -133,7 +132,7 @@ impl Request {
     /// Answers that no node has this model; false if Envoy did not take the answer.
     fn refuse(&self, asked: &Asked) -> bool {
         let Some(roster) = &self.choice.roster else { return false };
-        let body = not_found(asked.model.as_deref().unwrap_or_default(), roster.model_names());
+        let body = not_found_body(asked.model.as_deref().unwrap_or_default(), &mut roster.model_names());
         host::answer_json(404, b"isocost_unknown_model", &body).is_ok()
     }
 
@@ -176,8 +175,9 @@ impl Request {
 
     /// The node has begun to answer well: it holds the prompt's beginning from now on.
     fn begun_well(&mut self, vm: &mut Vm) {
-        if let (Some(marks), Some(node)) = (self.choice.marks.take(), self.node) {
-            vm.place(node, &marks);
+        if let Some(node) = self.node {
+            let marks = core::mem::take(&mut self.choice.marks);
+            vm.place(node, &marks, self.choice.work);
         }
     }
 
@@ -207,7 +207,7 @@ impl Request {
         let ending = Ending::of(status, complete, flags.client_gone());
         let good = status.is_some_and(|status| status < 400);
         let body = self.answer_body.as_ref();
-        let output_tokens = body.and_then(StreamScanner::output_tokens);
+        let output_tokens = body.and_then(AnswerScanner::output_tokens);
         let outcome = Outcome {
             ending,
             first_byte_us: self.timing.first_byte_us(self.attempts).filter(|_| good),
@@ -323,7 +323,7 @@ impl HttpContext for Request {
         });
         if let Answer::Begun(_) = self.answer {
             self.timing.answered(head.event_stream);
-            self.answer_body = head.has_usage.then(|| StreamScanner::new(head.event_stream));
+            self.answer_body = head.has_usage.then(|| AnswerScanner::new(head.event_stream));
         }
         if end {
             self.complete();

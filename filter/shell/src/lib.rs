@@ -1,10 +1,12 @@
 //! The filter as Envoy sees it: translates between Envoy and isocost-core, decides nothing itself.
 #![deny(unsafe_code)]
 
+mod choice;
 mod feed;
 #[allow(unsafe_code)]
 mod host;
 mod http;
+mod intake;
 mod logfmt;
 mod metrics;
 mod publish;

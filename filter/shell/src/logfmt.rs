@@ -1,33 +1,26 @@
 //! The decision as the access log shows it, without std's formatting machinery (size).
-use isocost_core::pick::{Policy, Reason};
+use isocost_core::pick::Policy;
 
-/// Where a request goes and why.
-pub struct Decision {
-    /// None: the settings are not known.
-    pub policy: Option<Policy>,
-    pub reason: Reason,
-    /// 0 = no table.
-    pub table_version: u64,
-    pub age_ms: u64,
-}
+use crate::choice::Decision;
 
-impl Decision {
-    /// Without settings or a table.
-    pub fn fallback(reason: Reason) -> Decision {
-        Decision { policy: None, reason, table_version: 0, age_ms: 0 }
-    }
-}
-
-/// Appends `policy=weighted_random reason=picked table=1790000000123 age_ms=83`.
+/// Appends `policy=equal_cost reason=picked table=1790000000123 age_ms=83 body_bytes=4211
+/// prompt_tokens=1020 output_tokens=256`, on one line.
 pub fn write_decision(decision: &Decision, out: &mut Vec<u8>) {
     out.extend_from_slice(b"policy=");
     out.extend_from_slice(decision.policy.map_or("unknown", Policy::name).as_bytes());
     out.extend_from_slice(b" reason=");
     out.extend_from_slice(decision.reason.name().as_bytes());
-    out.extend_from_slice(b" table=");
-    write_decimal(decision.table_version, out);
-    out.extend_from_slice(b" age_ms=");
-    write_decimal(decision.age_ms, out);
+    let numbers: [(&[u8], u64); 5] = [
+        (b" table=", decision.table_version),
+        (b" age_ms=", decision.age_ms),
+        (b" body_bytes=", decision.body_bytes),
+        (b" prompt_tokens=", decision.prompt_tokens.into()),
+        (b" output_tokens=", decision.output_tokens.into()),
+    ];
+    for (name, value) in numbers {
+        out.extend_from_slice(name);
+        write_decimal(value, out);
+    }
 }
 
 pub fn write_decimal(mut value: u64, out: &mut Vec<u8>) {

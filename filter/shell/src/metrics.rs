@@ -20,6 +20,7 @@ pub struct Metrics {
     fallback_stale_table: Counter,
     fallback_no_eligible: Counter,
     fallback_host_failure: Counter,
+    unknown_model: Counter,
 }
 
 impl Metrics {
@@ -35,6 +36,7 @@ impl Metrics {
             fallback_stale_table: Counter::define("isocost.fallback_stale_table"),
             fallback_no_eligible: Counter::define("isocost.fallback_no_eligible"),
             fallback_host_failure: Counter::define("isocost.fallback_host_failure"),
+            unknown_model: Counter::define("isocost.unknown_model"),
         }
     }
 
@@ -45,6 +47,7 @@ impl Metrics {
             Reason::StaleTable => self.fallback_stale_table.increment(),
             Reason::NoEligible => self.fallback_no_eligible.increment(),
             Reason::HostFailure => self.fallback_host_failure.increment(),
+            Reason::UnknownModel => self.unknown_model.increment(),
         }
     }
 }

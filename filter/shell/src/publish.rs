@@ -9,7 +9,7 @@ use crate::shared;
 /// The error says why the estimates are refused. They stand alone: no roster or table must fit.
 pub fn accept_estimates(bytes: &[u8]) -> Result<(), &'static str> {
     let estimates = Estimates::decode(bytes).map_err(|error| error.text())?;
-    shared::publish_estimates(bytes, estimates.version()).map_err(|_| "estimates not stored")
+    shared::publish_estimates(bytes, estimates.version).map_err(|_| "estimates not stored")
 }
 
 #[derive(Default)]

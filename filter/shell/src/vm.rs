@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use isocost_core::lease::Candidate;
 use isocost_core::ledger::{BatchHeader, Ledger, Outcome};
-use isocost_core::load::Load;
-use isocost_core::prefix_index::{Marks, PrefixIndex};
-use isocost_core::work::Work;
+use isocost_core::load::{Load, Work};
+use isocost_core::marks::Marks;
+use isocost_core::prefix_index::PrefixIndex;
 use isocost_core::Rng;
 
 use crate::host;
@@ -137,10 +137,16 @@ impl Vm {
     }
 
     /// The node holds the beginning of this prompt from now on.
-    pub fn place(&mut self, node: u64, marks: &Marks) {
-        self.ledger.place(node, marks.hashes());
-        if let Some(slot) = self.view.slot(node) {
-            self.prefix.insert(marks, slot);
+    pub fn place(&mut self, node: u64, marks: &Marks, work: Work) {
+        if marks.is_empty() {
+            return;
+        }
+        self.ledger.place(node, marks.all().iter().map(|mark| mark.hash));
+        let slot = self.view.fleet().and_then(|fleet| fleet.roster().slot_of(node));
+        if let Some(slot) = slot {
+            // What the others send there fills the cache as well.
+            let new_tokens = work.prompt_tokens as f32 * self.load.fleet_factor();
+            self.prefix.insert(marks, slot, new_tokens as u32);
         }
     }
 
