@@ -3,6 +3,7 @@
 
 mod fixtures;
 
+mod asking;
 mod attempts;
 mod backlog;
 mod config;
