@@ -9,7 +9,7 @@ use isocost_core::config::FilterConfig;
 use isocost_core::head::Head;
 use isocost_core::latency::Timing;
 use isocost_core::ledger::{Ending, Outcome};
-use isocost_core::pick::{Pick, Reason};
+use isocost_core::pick::{Pick, Query, Reason, Rules};
 use isocost_core::roster::Roster;
 use isocost_core::usage::UsageScanner;
 use proxy_wasm::traits::{Context, HttpContext};
@@ -106,7 +106,13 @@ impl Request {
         let reason = if age_ms > config.max_table_age_ms {
             Reason::StaleTable
         } else {
-            self.listed = fleet.pick(config.policy, config.alternates, &mut vm.rng);
+            let rules = Rules {
+                policy: config.policy,
+                alternates: config.alternates,
+                projection: true,
+                dispersion: true,
+            };
+            self.listed = fleet.pick(&rules, &Query::default(), &vm.load, &mut vm.rng);
             match &self.listed {
                 Some(pick) => {
                     fleet.write_destination(pick, text);

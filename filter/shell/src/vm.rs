@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use isocost_core::lease::Candidate;
 use isocost_core::ledger::{BatchHeader, Ledger};
+use isocost_core::load::Load;
 use isocost_core::Rng;
 
 use crate::host;
@@ -22,6 +23,7 @@ pub struct Vm {
     /// The root contexts that live, the one that was configured last at the end.
     roots: Vec<u32>,
     pub ledger: Ledger,
+    pub load: Load,
     pub view: View,
     pub rng: Rng,
     pub metrics: Metrics,
@@ -45,13 +47,15 @@ impl Vm {
         // Two VMs must not be one, so without random numbers the time tells them apart.
         let clock_us = host::monotonic_us().unwrap_or(0);
         let random = || host::random_u64().unwrap_or(clock_us);
+        let incarnation = random();
         Vm {
-            incarnation: random(),
+            incarnation,
             started_ms: clock_us / 1_000,
             has_served: false,
             unix_lead_ms: None,
             roots: Vec::new(),
             ledger: Ledger::new(),
+            load: Load::new(incarnation),
             view: View::default(),
             rng: Rng::with_seed(random()),
             metrics: Metrics::define(),
