@@ -1,7 +1,9 @@
 //! Who the nodes are. Changes rarely, so everything that does not depend on a table is worked out
-//! here once: the nodes' grouping by host and the search by address.
+//! here once: the nodes' grouping by host and rack, and the searches by address, id and model.
 
 use crate::address::{is_ip_port, split_port};
+use crate::models::{Group, Models};
+pub use crate::models::{ModelId, NodeModel};
 use crate::sort::sort_slots;
 use crate::wire::{string, DecodeError, Reader, Value};
 
@@ -14,6 +16,11 @@ pub struct RosterNode {
     pub address: String,
     pub rack: String,
     pub host: String,
+    /// None named: it serves requests that name no model.
+    pub models: Vec<NodeModel>,
+    /// The length class: prompts of min <= tokens < max; 0 = no bound.
+    pub min_input_tokens: u32,
+    pub max_input_tokens: u32,
 }
 
 impl RosterNode {
@@ -27,6 +34,9 @@ impl RosterNode {
                 (4, Value::Bytes(address)) => node.address = string(address)?,
                 (5, Value::Bytes(rack)) => node.rack = string(rack)?,
                 (6, Value::Bytes(host)) => node.host = string(host)?,
+                (9, Value::Bytes(model)) => node.models.push(NodeModel::decode(model)?),
+                (10, Value::Varint(tokens)) => node.min_input_tokens = tokens as u32,
+                (11, Value::Varint(tokens)) => node.max_input_tokens = tokens as u32,
                 _ => {}
             }
         }
@@ -44,7 +54,7 @@ impl RosterNode {
 }
 
 /// The nodes in the order that the table's arrays follow. A node's position is its *slot*.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Roster {
     version: u64,
     nodes: Vec<RosterNode>,
@@ -58,7 +68,19 @@ pub struct Roster {
     by_host: Vec<u32>,
     /// Each slot's host, numbered in the order of `by_host`.
     host_of: Vec<u32>,
+    /// Slots ordered by id.
+    by_id: Vec<u32>,
+    /// The slots' racks, numbered in the order of their names, and their slots one rack after the
+    /// other.
+    rack_of: Vec<u32>,
+    by_rack: Vec<u32>,
+    /// Where the length classes begin and end, rising.
+    length_bounds: Vec<u32>,
+    models: Models,
 }
+
+/// Length bounds beyond these are not told apart: each makes one more set of pools.
+const MAX_LENGTH_BOUNDS: usize = 15;
 
 impl Roster {
     /// Reads an isocost.v1.Roster; refuses invalid addresses, missing and duplicate ids.
@@ -80,31 +102,39 @@ impl Roster {
     pub fn new(version: u64, nodes: Vec<RosterNode>) -> Result<Roster, DecodeError> {
         let mut order: Vec<u32> = (0..nodes.len() as u32).collect();
         check(&nodes, &mut order)?;
+        let by_id = order.clone();
         let node = |slot: u32| nodes.get(slot as usize);
         let address = |slot| node(slot).map(|node| node.address.as_bytes());
         sort_slots(&mut order, &|a, b| address(a).cmp(&address(b)).then(a.cmp(&b)));
         let by_address = order.clone();
         let domain = |slot| node(slot).map(RosterNode::failure_domain);
         sort_slots(&mut order, &|a, b| domain(a).cmp(&domain(b)).then(a.cmp(&b)));
-        let mut host_of = vec![0; nodes.len()];
-        let mut host = 0;
-        let mut previous = None;
-        for &slot in &order {
-            if previous.is_some_and(|previous| domain(previous) != domain(slot)) {
-                host += 1;
-            }
-            previous = Some(slot);
-            if let Some(of_slot) = host_of.get_mut(slot as usize) {
-                *of_slot = host;
-            }
-        }
+        let host_of = numbered(&order, &|a, b| domain(a) == domain(b));
+        let by_host = order.clone();
+        let rack = |slot| node(slot).map(|node| node.rack.as_bytes());
+        sort_slots(&mut order, &|a, b| rack(a).cmp(&rack(b)).then(a.cmp(&b)));
+        let rack_of = numbered(&order, &|a, b| rack(a) == rack(b));
         let mut addresses = Vec::new();
         let mut address_ends = Vec::with_capacity(nodes.len());
         for node in &nodes {
             addresses.extend_from_slice(node.address.as_bytes());
             address_ends.push(addresses.len());
         }
-        Ok(Roster { version, nodes, addresses, address_ends, by_address, by_host: order, host_of })
+        let models = Models::index(&nodes, &rack_of);
+        Ok(Roster {
+            version,
+            length_bounds: length_bounds(&nodes),
+            nodes,
+            addresses,
+            address_ends,
+            by_address,
+            by_host,
+            host_of,
+            by_id,
+            rack_of,
+            by_rack: order,
+            models,
+        })
     }
 
     pub fn version(&self) -> u64 {
@@ -126,6 +156,78 @@ impl Roster {
         let end = self.by_address.partition_point(|&slot| self.address(slot) <= Some(address));
         let slot = *self.by_address.get(end.checked_sub(1)?)?;
         self.node(slot).filter(|_| self.address(slot) == Some(address)).map(|node| node.id)
+    }
+
+    /// The slot of the node with this id.
+    pub fn slot_of(&self, id: u64) -> Option<u32> {
+        let place = self.by_id.binary_search_by_key(&Some(id), |&slot| Some(self.node(slot)?.id));
+        self.by_id.get(place.ok()?).copied()
+    }
+
+    /// The model that is served under this name: its own, an alias, or that of an adapter.
+    pub fn model(&self, name: &[u8]) -> Option<ModelId> {
+        self.models.find(name)
+    }
+
+    /// Does any node say what it serves? If none does, every node serves everything.
+    pub fn names_models(&self) -> bool {
+        !self.models.is_empty()
+    }
+
+    /// The models' own names, sorted.
+    pub fn model_names(&self) -> impl Iterator<Item = &str> {
+        self.models.names()
+    }
+
+    /// The own name of the model behind a served name.
+    pub fn model_name(&self, id: ModelId) -> &str {
+        self.models.own_name(id)
+    }
+
+    /// The KV cache that a token of the model needs, bytes; 0 = not known.
+    pub fn kv_bytes_per_token(&self, id: ModelId) -> u64 {
+        self.models.kv_bytes_per_token(id)
+    }
+
+    pub(crate) fn models(&self) -> &Models {
+        &self.models
+    }
+
+    /// The nodes that serve a model; of no model, all.
+    pub(crate) fn group(&self, model: Option<ModelId>) -> Option<&Group> {
+        self.models.group(self.models.group_of(model)?)
+    }
+
+    pub(crate) fn by_rack(&self) -> &[u32] {
+        &self.by_rack
+    }
+
+    /// The number of the rack that this slot is in.
+    pub(crate) fn rack_of(&self, slot: u32) -> Option<u32> {
+        self.rack_of.get(slot as usize).copied()
+    }
+
+    pub(crate) fn length_classes(&self) -> usize {
+        self.length_bounds.len() + 2
+    }
+
+    /// The number of the class that these prompts belong to; 0 = there are none.
+    pub(crate) fn length_class(&self, prompt_tokens: u32) -> usize {
+        let place = self.length_bounds.partition_point(|&bound| bound <= prompt_tokens);
+        if self.length_bounds.is_empty() {
+            0
+        } else {
+            place + 1
+        }
+    }
+
+    /// Does the node take the prompts of this class? Every node is in class 0.
+    pub(crate) fn in_length_class(&self, slot: u32, class: usize) -> bool {
+        let Some((begin, node)) = class.checked_sub(1).zip(self.node(slot)) else { return true };
+        let begin = begin.checked_sub(1).and_then(|before| self.length_bounds.get(before));
+        let begin = begin.copied().unwrap_or(0);
+        node.min_input_tokens <= begin
+            && (node.max_input_tokens == 0 || begin < node.max_input_tokens)
     }
 
     /// The address of the node in this slot.
@@ -164,4 +266,32 @@ fn check(nodes: &[RosterNode], slots: &mut [u32]) -> Result<(), DecodeError> {
         }
     }
     Ok(())
+}
+
+/// The number of each slot's part, where equal slots stand together in `order`.
+fn numbered(order: &[u32], equal: &dyn Fn(u32, u32) -> bool) -> Vec<u32> {
+    let mut numbers = vec![0; order.len()];
+    let mut number = 0;
+    let mut previous = None;
+    for &slot in order {
+        if previous.is_some_and(|previous| !equal(previous, slot)) {
+            number += 1;
+        }
+        previous = Some(slot);
+        if let Some(of_slot) = numbers.get_mut(slot as usize) {
+            *of_slot = number;
+        }
+    }
+    numbers
+}
+
+fn length_bounds(nodes: &[RosterNode]) -> Vec<u32> {
+    let mut bounds = Vec::new();
+    for bound in nodes.iter().flat_map(|node| [node.min_input_tokens, node.max_input_tokens]) {
+        if let (1.., Err(place)) = (bound, bounds.binary_search(&bound)) {
+            bounds.insert(place, bound);
+            bounds.truncate(MAX_LENGTH_BOUNDS);
+        }
+    }
+    bounds
 }

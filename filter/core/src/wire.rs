@@ -115,6 +115,36 @@ pub fn floats(value: Value, out: &mut Vec<f32>) -> Result<(), DecodeError> {
     Ok(())
 }
 
+/// Appends a repeated uint32 field's value, packed or one by one.
+pub fn uints(value: Value, out: &mut Vec<u32>) -> Result<(), DecodeError> {
+    match value {
+        Value::Varint(number) => out.push(number as u32),
+        Value::Bytes(packed) => {
+            let mut reader = Reader::new(packed);
+            while !reader.rest.is_empty() {
+                out.push(reader.varint()? as u32);
+            }
+        }
+        Value::Fixed32(_) | Value::Fixed64(_) => {}
+    }
+    Ok(())
+}
+
+/// Appends a repeated fixed64 field's value, packed or one by one.
+pub fn longs(value: Value, out: &mut Vec<u64>) -> Result<(), DecodeError> {
+    match value {
+        Value::Fixed64(number) => out.push(number),
+        Value::Bytes(packed) => {
+            let mut reader = Reader::new(packed);
+            while !reader.rest.is_empty() {
+                out.push(u64::from_le_bytes(reader.array()?));
+            }
+        }
+        Value::Varint(_) | Value::Fixed32(_) => {}
+    }
+    Ok(())
+}
+
 /// Appends a varint field; a zero is proto3's default and is not written.
 pub fn put_varint(out: &mut Vec<u8>, field: u32, value: u64) {
     if value != 0 {

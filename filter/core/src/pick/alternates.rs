@@ -1,8 +1,37 @@
 //! Where a request goes if its node fails: other hosts first, and never a node twice.
 
-use super::{below, Pick, MAX_LISTED};
+use super::chooser::Chooser;
+use super::{alias, any, below, Pick, Policy, MAX_LISTED};
 use crate::roster::Roster;
 use crate::Rng;
+
+/// Redraws per alternate before a uniform one on another host is taken. If the hosts listed so far
+/// hold half of the weight, one alternate in 16 is uniform.
+const REDRAWS: usize = 4;
+
+/// The pick with its alternates: drawn, or the next in the order for min_entropy.
+pub(super) fn list(chooser: &Chooser, first: u32, rng: &mut Rng) -> Pick {
+    let pool = chooser.pool;
+    let mut listing =
+        Listing { roster: chooser.fleet.roster(), hosts: &pool.hosts, pick: Pick::of(first) };
+    // A runner-up passed over is on a listed host and stays so, or too small: each is looked at
+    // once.
+    let mut runners_up = pool.order.runners_up.iter().copied();
+    let by_order = chooser.rules.policy == Policy::MinEntropy;
+    for _ in 0..chooser.rules.alternates {
+        let is_good = |slot: &u32| listing.is_on_new_host(*slot) && chooser.fits(*slot);
+        let mut draw = || match by_order {
+            true => any(&pool.order.best, rng),
+            false => alias::draw(&pool.cells, rng.u64(..)),
+        };
+        let next = (0..REDRAWS).find_map(|_| draw().filter(is_good));
+        let next = next.or_else(|| runners_up.find(is_good));
+        if !listing.push(next, rng) {
+            break;
+        }
+    }
+    listing.pick
+}
 
 /// The eligible slots grouped by host, so that "any node outside these hosts" is one draw.
 pub(super) struct Hosts {
@@ -31,10 +60,6 @@ impl Hosts {
             }
         }
         Hosts { slots, ends }
-    }
-
-    pub(super) fn slots(&self) -> &[u32] {
-        &self.slots
     }
 
     fn span(&self, host: u32) -> Option<Span> {
@@ -68,34 +93,26 @@ impl Hosts {
 }
 
 /// The list of one request while it grows.
-pub(super) struct Listing<'a> {
+struct Listing<'a> {
     roster: &'a Roster,
     hosts: &'a Hosts,
     pick: Pick,
 }
 
-impl<'a> Listing<'a> {
-    pub(super) fn start(roster: &'a Roster, hosts: &'a Hosts, first: u32) -> Listing<'a> {
-        Listing { roster, hosts, pick: Pick::of(first) }
-    }
-
+impl Listing<'_> {
     /// Is the slot on a host that the list does not have yet?
-    pub(super) fn is_on_new_host(&self, slot: u32) -> bool {
+    fn is_on_new_host(&self, slot: u32) -> bool {
         let host = self.roster.host_of(slot);
         self.pick.slots().iter().all(|&listed| self.roster.host_of(listed) != host)
     }
 
     /// Adds `found`, or else any node on a new host, or else any other node; false if there is
     /// none or no room.
-    pub(super) fn push(&mut self, found: Option<u32>, rng: &mut Rng) -> bool {
+    fn push(&mut self, found: Option<u32>, rng: &mut Rng) -> bool {
         let next = found
             .or_else(|| self.outside_listed(true, rng))
             .or_else(|| self.outside_listed(false, rng));
         next.is_some_and(|slot| self.pick.push(slot))
-    }
-
-    pub(super) fn pick(self) -> Pick {
-        self.pick
     }
 
     /// A uniform slot that is not listed, and not on a listed host either if `whole_hosts`. Two

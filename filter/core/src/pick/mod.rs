@@ -1,29 +1,86 @@
 //! Choosing the nodes of one request.
 
+pub(crate) mod affinity;
+mod alias;
 mod alternates;
+mod chooser;
+mod cost;
+mod dispersion;
+mod equal_cost;
 mod min_entropy;
+mod pool;
 mod weighted_random;
 
-pub(crate) use min_entropy::MinEntropy;
-pub(crate) use weighted_random::WeightedRandom;
+pub(crate) use pool::Pool;
 
-use crate::table::{NodeState, Table};
+use alternates::list;
+use chooser::Chooser;
+
+use crate::fleet::Fleet;
+use crate::load::{Load, Work};
+use crate::roster::ModelId;
 use crate::Rng;
 
 /// How nodes are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     WeightedRandom,
     MinEntropy,
+    #[default]
+    EqualCost,
 }
 
 impl Policy {
+    pub const ALL: [Policy; 3] = [Policy::WeightedRandom, Policy::MinEntropy, Policy::EqualCost];
+
     /// The name in configuration and access log.
     pub fn name(self) -> &'static str {
         match self {
             Policy::WeightedRandom => "weighted_random",
             Policy::MinEntropy => "min_entropy",
+            Policy::EqualCost => "equal_cost",
         }
+    }
+}
+
+/// What is the same for all requests of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    pub policy: Policy,
+    /// How many nodes are listed behind the pick, at most 8.
+    pub alternates: usize,
+    /// Does what this VM did since the table count?
+    pub projection: bool,
+    /// Is there a bound on what a node gets between two tables?
+    pub dispersion: bool,
+}
+
+/// What a request is, as far as the choice asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Query<'a> {
+    /// None if it names none: then any node may have it.
+    pub model: Option<ModelId>,
+    pub prompt_tokens: u32,
+    /// As expected.
+    pub output_tokens: u32,
+    /// Hash of the user or session.
+    pub user: Option<u64>,
+    /// Hash of the prompt's beginning.
+    pub prefix_key: Option<u64>,
+    /// The nodes that were seen to have answered the same beginning.
+    pub held: &'a [Held],
+}
+
+/// So many tokens of the prompt are believed to be in the cache of the node in this slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub slot: u32,
+    pub tokens: u32,
+}
+
+impl Query<'_> {
+    fn tokens(&self) -> u32 {
+        self.prompt_tokens.saturating_add(self.output_tokens)
     }
 }
 
@@ -60,6 +117,8 @@ const MAX_LISTED: usize = MAX_ALTERNATES + 1;
 pub struct Pick {
     slots: [u32; MAX_LISTED],
     len: u8,
+    work: Work,
+    pending_tokens: u32,
 }
 
 impl Pick {
@@ -67,7 +126,7 @@ impl Pick {
         let mut slots = [0; MAX_LISTED];
         let [first, ..] = &mut slots;
         *first = slot;
-        Pick { slots, len: 1 }
+        Pick { slots, len: 1, work: Work::default(), pending_tokens: 0 }
     }
 
     /// Adds an alternate; false if there is no room.
@@ -92,20 +151,55 @@ impl Pick {
         let [first, ..] = self.slots;
         first
     }
+
+    /// What the request is to the pick.
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
+    /// What the pick has to read before its answer begins, this prompt included, as it was believed
+    /// at the choice.
+    pub fn pending_tokens(&self) -> u32 {
+        self.pending_tokens
+    }
 }
 
-/// The slot's entropy, if a node with this state and entropy may be listed at all.
-fn eligible_entropy(table: &Table, slot: u32) -> Option<f32> {
-    let state = NodeState::from_byte(*table.state.get(slot as usize)?);
-    let entropy = *table.entropy.get(slot as usize)?;
-    (state.eligible() && entropy.is_finite()).then_some(entropy)
-}
-
-/// The slot's weight, if the node may be drawn by weight.
-fn eligible_weight(table: &Table, slot: u32) -> Option<f32> {
-    let weight = *table.weight.get(slot as usize)?;
-    eligible_entropy(table, slot)?;
-    (weight.is_finite() && weight > 0.0).then_some(weight)
+/// Picks from the pool; None if it is empty.
+pub(crate) fn choose(
+    fleet: &Fleet,
+    pool: &Pool,
+    rules: &Rules,
+    query: &Query,
+    load: &Load,
+    rng: &mut Rng,
+) -> Option<Pick> {
+    let kv_bytes = query.model.map_or(0, |model| fleet.roster().kv_bytes_per_token(model));
+    let mut chooser = Chooser {
+        fleet,
+        pool,
+        rules,
+        query,
+        load,
+        request_entropy: cost::request_entropy(query, kv_bytes),
+        best: None,
+        best_cost: 0.0,
+    };
+    match rules.policy {
+        Policy::WeightedRandom => weighted_random::choose(&mut chooser, rng),
+        Policy::MinEntropy => min_entropy::choose(&mut chooser, rng),
+        Policy::EqualCost => equal_cost::choose(&mut chooser, rng),
+    }
+    if chooser.best.is_none() {
+        chooser.take_any(rng);
+    }
+    let first = chooser.best?;
+    let mut pick = list(&chooser, first, rng);
+    let prompt_tokens = query.prompt_tokens - chooser.held(first);
+    let row = fleet.row(first)?;
+    let now = if rules.projection { load.project(first, row) } else { row.load };
+    pick.work = Work { prompt_tokens, kv_tokens: query.tokens() };
+    pick.pending_tokens = (now.pending_tokens as u32).saturating_add(prompt_tokens);
+    Some(pick)
 }
 
 /// A uniform number below `bound` out of the upper half of `random`, by multiplication: the bias is

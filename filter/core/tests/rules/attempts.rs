@@ -8,7 +8,7 @@ use isocost_core::pick::{Pick, Policy};
 use isocost_core::roster::Roster;
 use isocost_core::Rng;
 
-use crate::fixtures::{roster, table};
+use crate::fixtures::{pick, roster, table};
 
 /// Slots 0, 1, 2 of four nodes listed in this order.
 fn listed() -> (Rc<Roster>, Pick) {
@@ -20,7 +20,7 @@ fn listed() -> (Rc<Roster>, Pick) {
 fn listed_with(alternates: usize) -> (Rc<Roster>, Pick) {
     let entropy = [0.0, 1.0, 2.0, 3.0];
     let fleet = Fleet::build(roster(4, 1), table(&[1.0; 4], &entropy)).unwrap();
-    let pick = fleet.pick(Policy::MinEntropy, alternates, &mut Rng::with_seed(1)).unwrap();
+    let pick = pick(&fleet, Policy::MinEntropy, alternates, &mut Rng::with_seed(1)).unwrap();
     (Rc::clone(fleet.roster()), pick)
 }
 

@@ -10,7 +10,7 @@ use isocost_core::xds::Response;
 use isocost_core::Rng;
 use proptest::prelude::*;
 
-use crate::fixtures::property;
+use crate::fixtures::{pick, property};
 use crate::golden::{BATCH, RESPONSE, ROSTER, TABLE};
 
 const CONFIG: &[u8] = br#"{"policy":"min_entropy","max_table_age_ms":750,"alternates":3}"#;
@@ -35,8 +35,8 @@ fn decode_everything(bytes: &[u8]) {
 fn pick_from(table: Table) {
     let Ok(fleet) = Fleet::build(Roster::decode(ROSTER).unwrap().into(), table) else { return };
     let mut rng = Rng::with_seed(1);
-    for policy in [Policy::WeightedRandom, Policy::MinEntropy] {
-        let _ = fleet.pick(policy, 8, &mut rng);
+    for policy in Policy::ALL {
+        let _ = pick(&fleet, policy, 8, &mut rng);
     }
 }
 

@@ -4,8 +4,11 @@ use std::rc::Rc;
 
 use isocost_core::fleet::Fleet;
 use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
+use isocost_core::load::Load;
+use isocost_core::pick::{Pick, Policy, Query, Rules};
 use isocost_core::roster::{Roster, RosterNode};
 use isocost_core::table::{NodeState, Table};
+use isocost_core::Rng;
 use proptest::test_runner::{Config, RngSeed};
 
 pub const ROSTER_VERSION: u64 = 11;
@@ -19,6 +22,7 @@ pub fn node(slot: usize, host: &str) -> RosterNode {
         address: format!("10.0.{}.{}:8000", slot / 256, slot % 256),
         rack: String::from("r1"),
         host: String::from(host),
+        ..RosterNode::default()
     }
 }
 
@@ -43,7 +47,18 @@ pub fn table(weight: &[f32], entropy: &[f32]) -> Table {
         weight: weight.to_vec(),
         entropy: entropy.to_vec(),
         state: vec![SERVING; weight.len()],
+        ..Table::default()
     }
+}
+
+/// The policy with nothing but the draw: what was sent before does not matter.
+pub fn pure(policy: Policy, alternates: usize) -> Rules {
+    Rules { policy, alternates, projection: false, dispersion: false }
+}
+
+/// Picks for a request of which nothing is known, by the draw alone.
+pub fn pick(fleet: &Fleet, policy: Policy, alternates: usize, rng: &mut Rng) -> Option<Pick> {
+    fleet.pick(&pure(policy, alternates), &Query::default(), &Load::new(1), rng)
 }
 
 /// Serving nodes with these weights, each on its own host.

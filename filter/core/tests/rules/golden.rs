@@ -36,6 +36,7 @@ fn the_control_planes_table_is_read() {
         weight: vec![1.0, 0.25, 0.0, 0.5],
         entropy: vec![0.5, f32::INFINITY, 0.0, 1.5],
         state: vec![2, 1, 4, 3],
+        ..Table::default()
     };
     assert_eq!(Table::decode(TABLE), Ok(expected));
 }

@@ -4,10 +4,10 @@ use isocost_core::fleet::Fleet;
 use isocost_core::pick::Policy;
 use isocost_core::Rng;
 
-use crate::fixtures::{entropic, roster, table};
+use crate::fixtures::{entropic, pick, roster, table};
 
 fn slots(fleet: &Fleet, alternates: usize, rng: &mut Rng) -> Vec<u32> {
-    fleet.pick(Policy::MinEntropy, alternates, rng).unwrap().slots().to_vec()
+    pick(fleet, Policy::MinEntropy, alternates, rng).unwrap().slots().to_vec()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use isocost_core::pick::Policy;
 use isocost_core::Rng;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
-use crate::fixtures::weighted;
+use crate::fixtures::{pick, weighted};
 
 const PICKS: usize = 100_000;
 
@@ -13,7 +13,7 @@ fn counts(fleet: &Fleet, nodes: usize, seed: u64) -> Vec<usize> {
     let mut rng = Rng::with_seed(seed);
     let mut counts = vec![0; nodes];
     for _ in 0..PICKS {
-        let pick = fleet.pick(Policy::WeightedRandom, 0, &mut rng).unwrap();
+        let pick = pick(fleet, Policy::WeightedRandom, 0, &mut rng).unwrap();
         counts[pick.first() as usize] += 1;
     }
     counts

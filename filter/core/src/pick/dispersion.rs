@@ -1,0 +1,49 @@
+//! No burst may herd: between two tables no node gets more than a quarter over its share of the
+//! requests, or two more than it; not even if all VMs of the fleet think it the best.
+
+use super::pool::Pool;
+use crate::fleet::Fleet;
+use crate::load::Standing;
+
+/// A node may have so many times its share ...
+const GROWTH: f32 = 1.25;
+/// ... or less where others send too, whose counts are not known: their errors add up.
+const SHARED_GROWTH: f32 = 1.15;
+/// Or so many more than its share, all VMs together.
+const SLACK: f32 = 2.0;
+/// A VM's first requests go to any node that has none of it, so that a fleet of many VMs with
+/// little traffic is free in its choice. One more for so many nodes of a VM's part of the pool.
+const FREE: f32 = 2.0;
+const NODES_PER_FREE: f32 = 8.0;
+/// The golden ratio: its multiples are spread evenly.
+const SPREAD: f32 = 0.618_034;
+
+/// How many requests more than it has the node may get; it gets none below 0. `is_known_there`:
+/// the node holds the beginning of the prompt.
+///
+/// Several VMs cannot each round up, so each has its own rounding for each node: the fractional
+/// part of its place among the VMs and the node's place. For equal shares the sum over all VMs of
+/// floor(y + j/V + h) is floor(V y + h') (Hermite's identity): no more than one VM would allow.
+pub(super) fn room(
+    fleet: &Fleet,
+    pool: &Pool,
+    standing: Standing,
+    slot: u32,
+    is_known_there: bool,
+) -> f32 {
+    let Some(row) = fleet.row(slot) else { return f32::NEG_INFINITY };
+    let count = row.dispatched.get() as f32;
+    let total = pool.dispatched.get() as f32;
+    let share = (total + 1.0) * pool.place(slot).share;
+    if standing.alone {
+        return (GROWTH * share).max(share + SLACK) - count - 1.0;
+    }
+    let factor = standing.factor;
+    let free = FREE + pool.slots.len() as f32 / (NODES_PER_FREE * factor);
+    if count == 0.0 && (is_known_there || total < free) {
+        return 0.0;
+    }
+    let allowed = (SHARED_GROWTH * share).max(share + SLACK / factor);
+    let place = standing.shares_through + slot as f32 * SPREAD;
+    allowed - 1.0 / factor + place.fract() - count - 1.0
+}
