@@ -107,14 +107,13 @@ fn json() -> impl Strategy<Value = Value> {
         any::<u32>().prop_map(Value::from),
         text.clone().prop_map(Value::from),
     ];
-    let value = leaf.prop_recursive(3, 24, 4, move |inner| {
+    leaf.prop_recursive(3, 24, 4, move |inner| {
         let members = prop::collection::vec((text.clone(), inner.clone()), 0..4);
         prop_oneof![
             prop::collection::vec(inner, 0..4).prop_map(Value::from),
             members.prop_map(|members| members.into_iter().collect::<Value>()),
         ]
-    });
-    value
+    })
 }
 
 proptest! {
