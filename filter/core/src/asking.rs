@@ -49,7 +49,9 @@ impl Asking {
         for (name, value) in Headers::read(headers) {
             match name {
                 b":path" => asking.api = Api::of_path(value),
-                b":method" => asking.may_have_body &= !matches!(value, b"GET" | b"HEAD" | b"CONNECT"),
+                b":method" => {
+                    asking.may_have_body &= !matches!(value, b"GET" | b"HEAD" | b"CONNECT")
+                }
                 b"upgrade" => asking.may_have_body = false,
                 b"content-length" => {
                     asking.content_length = whole_number(value, MAX_CONTENT_LENGTH);

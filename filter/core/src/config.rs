@@ -101,7 +101,9 @@ impl FilterConfig {
     fn set(&mut self, key: &[u8], value: &[u8]) -> Set {
         match key {
             b"policy" => {
-                let policy = Policy::ALL.into_iter().find(|policy| name(value) == Some(policy.name().as_bytes()));
+                let policy = Policy::ALL
+                    .into_iter()
+                    .find(|policy| name(value) == Some(policy.name().as_bytes()));
                 store(&mut self.rules.policy, policy, "equal_cost, min_entropy or weighted_random")
             }
             b"max_table_age_ms" => {

@@ -160,6 +160,11 @@ impl Fleet {
         }
     }
 
+    /// What the KV cache of the node in this slot holds; 0 = not known.
+    pub fn kv_capacity_tokens(&self, slot: u32) -> u32 {
+        self.row(slot).map_or(0, |row| row.kv_capacity_tokens as u32)
+    }
+
     pub(crate) fn row(&self, slot: u32) -> Option<&Row> {
         self.rows.get(slot as usize)
     }

@@ -176,6 +176,11 @@ impl Load {
         self.nodes.get(slot as usize).map_or(0, |node| node.now.requests)
     }
 
+    /// All requests of the fleet for each one of this VM.
+    pub fn fleet_factor(&self) -> f32 {
+        self.standing.factor
+    }
+
     pub(crate) fn standing(&self) -> Standing {
         self.standing
     }

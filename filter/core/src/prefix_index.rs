@@ -3,6 +3,7 @@
 //! is forgotten first.
 
 use crate::marks::Marks;
+use crate::pick::Held;
 
 /// Entries in a bucket, which is one or two lines of a processor's cache.
 const WAYS: usize = 8;
@@ -14,13 +15,6 @@ const MAX_OWNERS: usize = 2;
 const MAX_FOUND: usize = 4;
 /// A roster does not come near it.
 const MAX_SLOTS: u32 = 65_536;
-
-/// What a node is believed to hold of a prompt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    pub slot: u32,
-    pub tokens: u32,
-}
 
 /// The nodes that hold most of a prompt, most first; each once.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,9 @@
 //! xDS client for rosters, tables and estimates, and carries the observations back.
 use isocost_core::backlog::Backlog;
 use isocost_core::workers::Workers;
-use isocost_core::xds::{NodeIdentity, Response, Subscription, ESTIMATES_TYPE, ROSTER_TYPE, TABLE_TYPE};
+use isocost_core::xds::{
+    NodeIdentity, Response, Subscription, ESTIMATES_TYPE, ROSTER_TYPE, TABLE_TYPE,
+};
 
 use crate::host::{self, Buffer, Level, Queue, Stream};
 use crate::publish::{self, Publisher};

@@ -132,7 +132,8 @@ impl Request {
     /// Answers that no node has this model; false if Envoy did not take the answer.
     fn refuse(&self, asked: &Asked) -> bool {
         let Some(roster) = &self.choice.roster else { return false };
-        let body = not_found_body(asked.model.as_deref().unwrap_or_default(), &mut roster.model_names());
+        let body =
+            not_found_body(asked.model.as_deref().unwrap_or_default(), &mut roster.model_names());
         host::answer_json(404, b"isocost_unknown_model", &body).is_ok()
     }
 

@@ -118,7 +118,9 @@ impl Context for Root {
 
 impl RootContext for Root {
     fn on_configure(&mut self, _size: usize) -> bool {
-        let Ok(bytes) = host::buffer(Buffer::PluginConfiguration, 0, usize::MAX) else { return true };
+        let Ok(bytes) = host::buffer(Buffer::PluginConfiguration, 0, usize::MAX) else {
+            return true;
+        };
         if let Err(reason) = self.configure(&bytes) {
             host::log(Level::Error, &[b"configuration: ", reason.as_bytes()].concat());
             return false;

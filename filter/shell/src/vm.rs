@@ -131,7 +131,14 @@ impl Vm {
     }
 
     /// `prefilled`: its first token was there.
-    pub fn close(&mut self, node: u64, opened_ms: u64, work: Work, prefilled: bool, outcome: &Outcome) {
+    pub fn close(
+        &mut self,
+        node: u64,
+        opened_ms: u64,
+        work: Work,
+        prefilled: bool,
+        outcome: &Outcome,
+    ) {
         self.ledger.close(node, opened_ms, work, prefilled, outcome);
         self.load.closed(node, work, prefilled);
     }

@@ -62,6 +62,8 @@ impl Ledger {
             Reason::StaleTable => &mut decisions.stale_table,
             Reason::NoEligible => &mut decisions.no_eligible,
             Reason::HostFailure => &mut decisions.host_failure,
+            // No node was chosen, and none was looked for.
+            Reason::UnknownModel => return,
         } += 1;
     }
 

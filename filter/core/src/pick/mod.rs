@@ -72,13 +72,18 @@ pub struct Query<'a> {
 }
 
 /// So many tokens of the prompt are believed to be in the cache of the node in this slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub slot: u32,
     pub tokens: u32,
 }
 
 impl Query<'_> {
+    /// What the request is to a node that holds nothing of its prompt.
+    pub fn work(&self) -> Work {
+        Work { prompt_tokens: self.prompt_tokens, kv_tokens: self.tokens() }
+    }
+
     fn tokens(&self) -> u32 {
         self.prompt_tokens.saturating_add(self.output_tokens)
     }
@@ -93,6 +98,8 @@ pub enum Reason {
     NoEligible,
     /// Envoy did not do or say what the choice needs.
     HostFailure,
+    /// The request was answered: no node serves its model.
+    UnknownModel,
 }
 
 impl Reason {
@@ -104,6 +111,7 @@ impl Reason {
             Reason::StaleTable => "stale_table",
             Reason::NoEligible => "no_eligible",
             Reason::HostFailure => "host_failure",
+            Reason::UnknownModel => "unknown_model",
         }
     }
 }

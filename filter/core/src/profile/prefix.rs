@@ -5,6 +5,7 @@
 
 use super::classes::Words;
 use super::section::Section;
+use crate::hash::mix;
 
 /// Blocks of a section end every KiB at first (a system prompt, a short conversation), then every 4
 /// and every 16 KiB: a guess that is wrong by less than a quarter of what is common costs little, and
@@ -68,13 +69,6 @@ impl TextHash {
     pub fn bytes(&self) -> u32 {
         self.words.wrapping_mul(8).wrapping_add(self.pending_len)
     }
-}
-
-/// Every bit of the result depends on every bit of the number (splitmix64).
-fn mix(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }
 
 /// The hash of a text that follows another.

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use isocost_core::marks::Marks;
-use isocost_core::prefix_index::{Held, PrefixIndex};
+use isocost_core::pick::Held;
+use isocost_core::prefix_index::PrefixIndex;
 use isocost_core::Rng;
 use proptest::prelude::*;
 

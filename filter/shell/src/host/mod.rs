@@ -164,8 +164,7 @@ fn headers(map: u32) -> Result<Vec<u8>> {
 /// Answers the current request with JSON instead of a node; nothing more may be done with it.
 pub fn answer_json(status: u32, details: &[u8], body: &[u8]) -> Result<()> {
     // One header in proxy-wasm's form of a header map.
-    const HEADERS: &[u8] =
-        b"\x01\0\0\0\x0c\0\0\0\x10\0\0\0content-type\0application/json\0";
+    const HEADERS: &[u8] = b"\x01\0\0\0\x0c\0\0\0\x10\0\0\0content-type\0application/json\0";
     const NO_GRPC_STATUS: i32 = -1;
     check("send_local_response", Failure::NONE, unsafe {
         abi::proxy_send_local_response(
