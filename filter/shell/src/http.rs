@@ -295,10 +295,12 @@ impl HttpContext for Request {
     }
 
     fn on_http_request_body(&mut self, buffered: usize, end: bool) -> Action {
-        match &mut self.intake {
-            Some(intake) if !intake.take(buffered) && !end => Action::Pause,
-            Some(_) => self.end_intake(),
-            None => Action::Continue,
+        let Some(intake) = &mut self.intake else { return Action::Continue };
+        let is_enough = intake.take(buffered);
+        if is_enough || end {
+            self.end_intake()
+        } else {
+            Action::Pause
         }
     }
 
