@@ -103,8 +103,10 @@ class ControlPlane:
     def not_ready(self) -> str | None:
         """Why this control plane cannot steer now; None when it can."""
         latest = self._pipeline.latest
-        if latest is None or not latest.nodes:
+        if latest is None:
             reason = "no node is known yet"
+        elif not latest.nodes:
+            reason = "no node is known: neither an agent nor a discovery file names one"
         elif (age_s := time.monotonic() - latest.at_s) * 1e3 > self._config.filter.max_table_age_ms:
             reason = f"the last table is {age_s:.1f} s old"
         else:

@@ -2,58 +2,36 @@
 
 from __future__ import annotations
 
-import io
-import os
 import sys
-from typing import TextIO, cast
+from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from isocost.errors import StartError
+from isocost.output import best_effort, printable, silence
 
 #: Without a terminal nothing needs to be broken into lines: tables keep their names whole.
 _WIDTH = 200
 
 
-class BestEffort(io.TextIOBase):
-    """Writes to ``stream`` until it fails (a pipe without reader, a full disk), then nowhere."""
+class PlainConsole(Console):
+    """Texts are shown as they are, in lines and in tables: nothing in them is a command, neither to
+    the terminal nor to rich.
+    """
 
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(markup=False, emoji=False, **settings)
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._stream.encoding
-
-    def isatty(self) -> bool:
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        return self._stream.fileno()
-
-    def write(self, text: str) -> int:
-        try:
-            return self._stream.write(text)
-        except OSError:
-            _silence(self._stream)
-            return len(text)
-
-    def flush(self) -> None:
-        try:
-            self._stream.flush()
-        except OSError:
-            _silence(self._stream)
+    def render_str(self, text: str, **how: Any) -> Text:
+        return super().render_str(printable(text), **how)
 
 
 def open_console(*, stderr: bool) -> Console:
-    """A console on one of the standard streams; letters that it does not have become "?"."""
-    # A process may be started without one.
-    stream = (sys.stderr if stderr else sys.stdout) or io.StringIO()
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="replace")
+    """A console on one of the standard streams."""
+    stream = best_effort(sys.stderr if stderr else sys.stdout)
     width = None if stream.isatty() else _WIDTH
-    return Console(file=cast("TextIO", BestEffort(stream)), stderr=stderr, width=width)
+    return PlainConsole(file=stream, stderr=stderr, width=width)
 
 
 def print_text(text: str) -> None:
@@ -65,14 +43,7 @@ def print_text(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        _silence(sys.stdout)
+        silence(sys.stdout)
     except OSError as error:
-        _silence(sys.stdout)
+        silence(sys.stdout)
         raise StartError(f"standard output: {error}") from error
-
-
-def _silence(stream: TextIO) -> None:
-    """What is still in the stream's buffer goes nowhere, also when the process ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,9 +204,25 @@ def _path(source: str) -> tuple[Path, str | None]:
     if source in BUNDLED:
         file, format_name = BUNDLED[source]
         return DATA / file, format_name
-    if not Path(source).is_file():
-        raise StartError(f"{source}: no such file, and no trace of this name: {', '.join(NAMES)}")
-    return Path(source), None
+    path = Path(source)
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        raise StartError(
+            f"{source}: no such file, and no trace of this name: {', '.join(NAMES)}"
+        ) from None
+    except OSError as error:
+        raise StartError(f"{source}: {error.strerror}") from error
+    if not stat.S_ISREG(mode):
+        # It is read twice: a pipe would be empty then.
+        raise StartError(f"{source} is {_kind_of(mode)}; a trace must be a regular file")
+    return path, None
+
+
+def _kind_of(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a device or a socket"
 
 
 def _guessed(path: Path) -> str:

@@ -32,6 +32,8 @@ class AnswerReader:
         self._rest: list[bytes] = []
         self._rest_bytes = 0
         self._done = False
+        #: An event had a choice, be it an empty one: models may have nothing to say.
+        self._answered = False
         self._bad_event = False
         #: The first event that is a failure, as far as it was kept.
         self.bad_event = b""
@@ -78,6 +80,8 @@ class AnswerReader:
     def _event(self, payload: bytes, now_s: float) -> None:
         if payload == b"[DONE]":
             self._done = True
+            if not self._answered:
+                self._bad(b"[DONE] without an answer before it")
             return
         if self._fits_template(payload) or self._read(payload):
             self.chunks += 1
@@ -100,11 +104,12 @@ class AnswerReader:
             fingerprint = event.get("system_fingerprint")
             if self.node is None and isinstance(fingerprint, str) and fingerprint:
                 self.node = fingerprint
-            return any(
-                choice["delta"].get(key)
-                for choice in event.get("choices", ())
-                for key in _TEXT_KEYS
-            )
+            deltas = [choice["delta"] for choice in event.get("choices", ())]
+            texts = [delta.get(key) for delta in deltas for key in _TEXT_KEYS]
+            if not all(text is None or isinstance(text, str) for text in texts):
+                raise TypeError
+            self._answered = self._answered or bool(deltas)
+            return any(texts)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             self._bad(payload)
             return False

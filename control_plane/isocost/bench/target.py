@@ -24,27 +24,43 @@ class Target:
         return base + _CHAT_PATH
 
 
-def parse_target(name: str, url: str) -> Target:
-    """RejectedError where ``url`` is no base URL."""
+def parse_target(name: str, url: str, option: str = "--url") -> Target:
+    """RejectedError, with the ``option`` that gave it, where ``url`` is no base URL."""
     if "@" in (url.partition("://")[2] or url).partition("/")[0]:
         # It would stand in the report; nor does it belong into this error.
         raise RejectedError(
-            "a URL with a user or a password is not allowed; give them as a header: "
+            f"{option}: a URL with a user or a password is not allowed; give them as a header: "
             "--header 'Authorization: Basic ...'"
         )
+    if not _is_base_url(url):
+        raise RejectedError(
+            f"{option} {url!r} is not allowed; it must be a base URL like http://127.0.0.1:10000"
+        )
+    return Target(name, url)
+
+
+def parse_control_plane(address: str) -> str:
+    """The base URL of a control plane, which may be given as HOST:PORT. RejectedError as above."""
+    url = address if "://" in address else f"http://{address}"
+    if "@" in url:
+        raise RejectedError("--control-plane: a URL with a user or a password is not allowed")
+    if not _is_base_url(url):
+        raise RejectedError(
+            f"--control-plane {address!r} is not allowed; it must be HOST:PORT or a base URL like "
+            "http://127.0.0.1:18080"
+        )
+    return url
+
+
+def _is_base_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         # ValueError for parts that no name can have, empty or longer than 63 letters.
         (parts.hostname or "").encode("idna")
     except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment:
-        raise RejectedError(
-            f"{url!r} is not allowed; it must be a base URL like http://HOST:PORT with a host "
-            "whose parts have 1 to 63 letters"
-        )
-    return Target(name, url)
+        return False
+    return bool(usable) and not parts.query and not parts.fragment
 
 
 async def require_listening(target: Target, timeout_s: float) -> None:

@@ -23,12 +23,16 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def _endpoint(value: str) -> str:
+    """As HOST:PORT; the way in which browsers and `isocost bench` name it will do."""
     from isocost.config import endpoint
 
     try:
-        return endpoint(value)
+        return endpoint(value.removeprefix("http://").removesuffix("/"))
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{value!r} is not allowed; it {error}") from error
+        raise argparse.ArgumentTypeError(
+            f"{value!r} is not allowed; it must be HOST:PORT or http://HOST:PORT, like "
+            f"{DEFAULT_HTTP}"
+        ) from error
 
 
 def add_http_argument(parser: argparse.ArgumentParser) -> None:

@@ -130,7 +130,9 @@ def _add_load_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_observation_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--control-plane", metavar="URL", help="sample the nodes from it each second"
+        "--control-plane",
+        metavar="HOST:PORT|URL",
+        help="sample the nodes from its HTTP address each second",
     )
     parser.add_argument(
         "--access-log",
@@ -169,6 +171,7 @@ def run(args: argparse.Namespace) -> int:
     from isocost.bench.goodput import Slo
     from isocost.bench.options import BenchOptions
     from isocost.bench.run import run_bench
+    from isocost.bench.target import parse_control_plane
 
     targets = _targets(args.url, args.target)
     options = BenchOptions(
@@ -189,7 +192,9 @@ def run(args: argparse.Namespace) -> int:
         connect_timeout_s=args.connect_timeout,
         headers=_headers(args.header, os.environ.get("OPENAI_API_KEY")),
         body=_body(args.body),
-        control_plane=_control_plane(args.control_plane),
+        control_plane=None
+        if args.control_plane is None
+        else parse_control_plane(args.control_plane),
         access_log=args.access_log,
         scenario=args.scenario,
         report=args.report,
@@ -210,10 +215,13 @@ def _targets(urls: list[str] | None, named: Iterable[str] | None) -> Any:
     for text in named or ():
         name, equals, address = text.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-            raise RejectedError(f"--target {text!r} is not allowed; it must be NAME=URL")
+            raise RejectedError(
+                f"--target {text!r} is not allowed; it must be NAME=URL like "
+                "isocost=http://127.0.0.1:10000"
+            )
         if name in targets:
             raise RejectedError(f"--target {text!r}: there is another target {name!r}")
-        targets[name] = parse_target(name, address)
+        targets[name] = parse_target(name, address, f"--target {name}:")
     return tuple(targets.values())
 
 
@@ -234,23 +242,21 @@ def _headers(texts: Iterable[str], api_key: str | None) -> dict[str, str]:
 def _body(text: str) -> dict[str, object]:
     try:
         body = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RejectedError(f"--body {text!r} is not JSON: {error}") from error
+    try:
+        json.dumps(body, allow_nan=False)
+    except ValueError as error:
+        # Python's reader takes them, and makes a larger number an infinite one.
+        raise RejectedError(
+            f"--body {text!r} is not JSON, which has no NaN and no infinite numbers"
+        ) from error
     if not isinstance(body, dict):
         raise RejectedError(f"--body {text!r} is not allowed; it must be a JSON object")
     for name in _OWN_MEMBERS:
         if name in body:
             raise RejectedError(f"--body: {name!r} is not allowed; the bench sets it itself")
     return body
-
-
-def _control_plane(url: str | None) -> str | None:
-    """The control plane's base URL; HOST:PORT is taken for http."""
-    if url is None:
-        return None
-    from isocost.bench.target import parse_target
-
-    return parse_target("control plane", url if "://" in url else f"http://{url}").url
 
 
 def _positive(text: str) -> float:

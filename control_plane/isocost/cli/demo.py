@@ -54,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
     import signal
 
-    from rich.console import Console
-
+    from isocost.bench.console import open_console
     from isocost.demo.options import DemoOptions
     from isocost.demo.run import run_demo
 
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         # Ctrl-C, `kill` and a closed terminal all leave through the same clean-up.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        return await run_demo(options, Console())
+        return await run_demo(options, open_console(stderr=False))
 
     try:
         return asyncio.run(interruptible())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from isocost.fake.cards import CARDS
 from isocost.fake.hardware import Hardware
 from isocost.fake.models import MODELS, model_named
 from isocost.fake.settings import METRICS, FakeNodeSettings
+from isocost.output import best_effort, printable
 
 if TYPE_CHECKING:
     from isocost.fake.server import Server
@@ -128,12 +130,15 @@ def _nodes(args: argparse.Namespace) -> Iterator[FakeNodeSettings]:
 
 
 def _ready(server: Server) -> None:
+    """Say so; that nobody can read it is no reason not to serve."""
+    from isocost.fake.listener import host_port
+
     node = server.settings
-    print(
-        f"fake node {node.name} listens on {node.host}:{server.port} "
-        f"({node.hardware.count} x {node.hardware.kind}, {node.served_model_name})",
-        flush=True,
+    text = (
+        f"fake node {node.name} listens on {host_port(node.host, server.port)} "
+        f"({node.hardware.count} x {node.hardware.kind}, {node.served_model_name})"
     )
+    print(printable(text), file=best_effort(sys.stdout), flush=True)
 
 
 def _listen(text: str) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from isocost import __version__
 from isocost.errors import ConfigError, IsocostError, RejectedError
+from isocost.output import printable
 
 #: Commands in the order of `--help`; a nested command is "outer inner".
 COMMANDS = {
@@ -76,13 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = build_parser(modules).parse_args(argv)
         return int(args.run(args))
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
         return EXIT_USAGE
     except RejectedError as error:
-        print(f"isocost: {error}", file=sys.stderr)
+        print(f"isocost: {printable(str(error))}", file=sys.stderr)
         return EXIT_USAGE
     except IsocostError as error:
-        print(f"isocost: {error}", file=sys.stderr)
+        print(f"isocost: {printable(str(error))}", file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from isocost.cli.admin_client import add_http_argument, call
+from isocost.output import printable
 
 SUMMARY = "list the nodes with state, weight, entropy, load and settings by hand"
 EXAMPLES = """  isocost nodes
@@ -30,12 +31,15 @@ def run(args: argparse.Namespace) -> int:
         return 0
     now_unix_s = time.time()
     rows = [[title for title, _ in _COLUMNS]]
-    rows += [[read(node, now_unix_s) for _, read in _COLUMNS] for node in answer["nodes"]]
+    rows += [
+        [printable(read(node, now_unix_s)) for _, read in _COLUMNS] for node in answer["nodes"]
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
     for node in answer["unseen"]:
-        print(f"not there, but set by hand: {node['name']}: {_by_hand(node, now_unix_s)}")
+        text = f"not there, but set by hand: {node['name']}: {_by_hand(node, now_unix_s)}"
+        print(printable(text))
     return 0
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from isocost.discovery.report import AgentReport
 from isocost.model import NodeSample
 
+#: So many names are enough to know what happened.
+_LISTED = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
@@ -43,11 +46,30 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Nodes that one agent announced and that nobody has named for too long. ``silent``: it told
+    of nothing else either.
+    """
+
+    agent: str
+    silent: bool
+    nodes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        why = "is silent" if self.silent else "does not name them any more"
+        listed = ", ".join(self.nodes[:_LISTED]) + (", ..." if len(self.nodes) > _LISTED else "")
+        return f"out of the roster, since agent {self.agent} {why}: {listed}"
+
+
+@dataclass(frozen=True, slots=True)
 class Announced:
-    """The announced nodes by name, each name and each address once."""
+    """The announced nodes by name, each name and each address once, and those that were dropped
+    since the last time.
+    """
 
     nodes: Mapping[str, Announcement]
     conflicts: frozenset[Conflict]
+    forgotten: tuple[Forgotten, ...] = ()
 
 
 class Announcements:
@@ -80,7 +102,7 @@ class Announcements:
         """What is known now. Of several claims the living one wins, then that of the instance
         that started last, then the older claim.
         """
-        self._forget(now_s)
+        forgotten = self._forget(now_s)
         conflicts: set[Conflict] = set()
         by_address: dict[str, list[Announcement]] = {}
         for name, claims in self._claims.items():
@@ -101,7 +123,7 @@ class Announcements:
                 )
                 for loser in losers
             )
-        return Announced(nodes, frozenset(conflicts))
+        return Announced(nodes, frozenset(conflicts), forgotten)
 
     def _decide(
         self, claims: Iterable[Announcement], now_s: float
@@ -116,20 +138,31 @@ class Announcements:
         )
         return ranked[0], [claim for claim in ranked[1:] if not self.lost(claim, now_s)]
 
-    def _forget(self, now_s: float) -> None:
-        """Drop what was silent too long, unless more than half of the agents are silent: then it
-        is the way to them that is broken, and the nodes are still there. One agent alone may well
-        have died with its machine, however many nodes it had.
+    def _forget(self, now_s: float) -> tuple[Forgotten, ...]:
+        """Drop what was silent too long, unless more than half of the agents are silent, be it the
+        only one: then it is the way to them that is broken, or nobody is left to serve instead,
+        and the nodes may well be there. One agent among others may have died with its machine,
+        however many nodes it had.
         """
-        silent = sum(now_s - heard_s > self._lost_after_s for heard_s in self._heard_s.values())
-        if silent > len(self._heard_s) / 2 and silent > 1:
-            return
-        for agent, heard_s in list(self._heard_s.items()):
-            if now_s - heard_s > self._forget_after_s:
-                del self._heard_s[agent]
+        silent = sum(self._silent(agent, now_s) for agent in self._heard_s)
+        if silent > len(self._heard_s) / 2:
+            return ()
+        dropped: dict[str, list[str]] = {}
         for name, claims in list(self._claims.items()):
             for claimant, claim in list(claims.items()):
                 if now_s - claim.arrived_s > self._forget_after_s:
                     del claims[claimant]
             if not claims:
                 del self._claims[name]
+                dropped.setdefault(claim.report.agent, []).append(name)
+        forgotten = tuple(
+            Forgotten(agent, self._silent(agent, now_s), tuple(names))
+            for agent, names in dropped.items()
+        )
+        for agent, heard_s in list(self._heard_s.items()):
+            if now_s - heard_s > self._forget_after_s:
+                del self._heard_s[agent]
+        return forgotten
+
+    def _silent(self, agent: str, now_s: float) -> bool:
+        return now_s - self._heard_s[agent] > self._lost_after_s

@@ -80,6 +80,8 @@ class Registry:
     def view(self, now_s: float) -> tuple[NodeView, ...]:
         """Every known node, sorted by name, each name and each address once."""
         announced = self._announcements.announced(now_s)
+        for forgotten in announced.forgotten:
+            log.warning("%s", forgotten)
         views = {
             name: NodeView(
                 node=claim.sample.node,

@@ -17,6 +17,11 @@ RETRY_S = 0.05
 log = logging.getLogger(__name__)
 
 
+def host_port(host: str, port: int) -> str:
+    """As HOST:PORT, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class Listener:
     """``protocol`` is called for every connection."""
 
@@ -33,7 +38,7 @@ class Listener:
         try:
             await self._listen()
         except OSError as error:
-            where = f"{self._host}:{self.port}"
+            where = host_port(self._host, self.port)
             if error.errno == errno.EADDRINUSE:
                 raise StartError(f"{where} is in use; choose another with --listen") from error
             raise StartError(f"cannot listen on {where} (--listen): {error}") from error
@@ -59,7 +64,8 @@ class Listener:
                 await self._listen()
             except OSError as error:
                 if not told:
-                    log.warning("cannot listen on %s:%s again: %s", self._host, self.port, error)
+                    where = host_port(self._host, self.port)
+                    log.warning("cannot listen on %s again: %s", where, error)
                     told = True
                 await asyncio.sleep(RETRY_S)
         self._opening = None

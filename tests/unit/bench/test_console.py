@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
-from isocost.bench.console import open_console
+from isocost.bench.console import PlainConsole, open_console
+from isocost.bench.summary import say
 
 ROOT = Path(__file__).parents[3]
 SHOW = """
@@ -68,6 +70,26 @@ def test_a_text_for_standard_output_is_written_or_refused(sink: str, told: str) 
     code, messages = shell(PRINT, sink)
     assert code == 0
     assert messages.startswith(told)
+
+
+EVIL = "\x1b[2J\x07\x9b31m\x7f\u202e\r[/red] é"
+SHOWN = r"\x1b[2J\x07\x9b31m\x7f\u202e\r[/red] é"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_a_server_says_is_no_command_to_the_terminal(terminal: bool) -> None:
+    shown = io.StringIO()
+    console = PlainConsole(file=shown, width=200, force_terminal=terminal, color_system=None)
+    console.print(f"line {EVIL}", style="bold")
+    say(console, f"said {EVIL}")
+    table = Table(box=None)
+    table.add_column(EVIL)
+    table.add_row(f"cell {EVIL}")
+    console.print(table)
+    lines = shown.getvalue()
+    assert lines.count(SHOWN) == 4
+    assert all(letter.isprintable() or letter in "\n\x1b" for letter in lines)
+    assert "\x1b[2J" not in lines
 
 
 def test_without_a_terminal_a_table_may_be_wide(monkeypatch: pytest.MonkeyPatch) -> None:

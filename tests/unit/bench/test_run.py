@@ -265,7 +265,13 @@ async def test_a_target_that_is_no_host_is_named(tmp_path: Path) -> None:
         await run(options(tmp_path, "http://host.invalid:1" + PATH))
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:1", "ftp://h", "http://", "http://h:x", "http://h?a=b"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("127.0.0.1:1", "ftp://h", "http://", "http://h:x", "http://h?a=b", "http://h:99999"),
+        *("http://a..b:1", f"http://{'a' * 64}:1", ""),
+    ],
+)
 def test_what_is_no_base_url_is_refused(url: str) -> None:
     with pytest.raises(RejectedError, match="base URL"):
         parse_target("t", url)
@@ -284,12 +290,6 @@ def test_a_url_with_a_password_is_refused_and_not_repeated(url: str) -> None:
 def test_the_path_of_the_chat_may_be_in_the_url(end: str) -> None:
     target = parse_target("t", f"http://h/team{end}")
     assert target.chat_url == "http://h/team/v1/chat/completions"
-
-
-@pytest.mark.parametrize("host", ["a" * 64, "a..b"])
-def test_a_host_that_cannot_be_one_is_refused(host: str) -> None:
-    with pytest.raises(RejectedError, match="1 to 63 letters"):
-        parse_target("t", f"http://{host}:1")
 
 
 def test_a_path_may_hold_an_at_sign() -> None:

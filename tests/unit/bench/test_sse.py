@@ -61,10 +61,32 @@ def test_an_error_event_or_garbage_is_a_bad_event_also_before_done() -> None:
         event(choices=[{"text": "no delta"}]),
         b"data: \xff\n\n",
         b"data: " + b"[" * 100_000 + b"\n\n",
+        event(choices=[delta(content=7)]),
+        event(choices=[delta(content="x"), delta(reasoning=["y"])]),
+        event(choices=[delta(content=False)]),
     ):
         reader = AnswerReader()
         reader.feed(bad + b"data: [DONE]\n\n", 1.0)
         assert reader.failure == "bad_event"
+
+
+@pytest.mark.parametrize(
+    "before", [b"", event(choices=[], usage={"completion_tokens": 3}), b": a comment\n\n"]
+)
+def test_a_stream_that_is_done_before_any_answer_is_no_answer(before: bytes) -> None:
+    reader = AnswerReader()
+    reader.feed(before + b"data: [DONE]\n\n", 1.0)
+    assert (reader.failure, reader.bad_event) == (
+        "bad_event",
+        b"[DONE] without an answer before it",
+    )
+
+
+def test_an_answer_may_have_no_text() -> None:
+    reader = AnswerReader()
+    end = event(choices=[{"index": 0, "delta": {"content": None}, "finish_reason": "stop"}])
+    reader.feed(end + b"data: [DONE]\n\n", 1.0)
+    assert (reader.failure, reader.chunks) == (None, 0)
 
 
 def test_an_event_whose_error_is_null_is_a_good_one() -> None:

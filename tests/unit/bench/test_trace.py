@@ -1,6 +1,7 @@
 """Loading a trace: names, files, formats, rates and durations."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -254,3 +255,13 @@ def test_a_trace_without_requests_is_refused(file: Path) -> None:
     file.write_text(AZURE.splitlines()[0] + "\n2023-11-16 18:15:00.0,7,0\n")
     with pytest.raises(StartError, match="no requests with a prompt and an answer"):
         load(str(file))
+
+
+def test_what_is_no_regular_file_is_named_for_what_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for source, what in ((pipe, "a pipe"), (tmp_path, "a directory"), ("/dev/null", "a device")):
+        with pytest.raises(StartError, match=f"{source} is {what}.*must be a regular file"):
+            load(str(source))
+    with pytest.raises(StartError, match="File name too long"):
+        load("x" * 300)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import socket
 import threading
 
 import pytest
 
-from isocost.cli.admin_client import call
+from isocost.cli.admin_client import add_http_argument, call
 from isocost.errors import StartError
 
 
@@ -39,6 +40,20 @@ def test_an_answer_that_is_no_control_planes_is_told_with_the_flag(data: bytes) 
 def test_an_address_that_is_none_is_told_with_the_flag(address: str) -> None:
     with pytest.raises(StartError, match="--http"):
         call(address, "GET", "/v1/nodes")
+
+
+def test_the_address_may_be_a_url_and_what_is_neither_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    parser = argparse.ArgumentParser()
+    add_http_argument(parser)
+    for given in ("h:1", "http://h:1", "http://h:1/"):
+        assert parser.parse_args(["--http", given]).http == "h:1"
+    for given in ("h", "https://h:1", "http://h:1/v1", "http://h"):
+        with pytest.raises(SystemExit):
+            parser.parse_args(["--http", given])
+        told = capsys.readouterr().err
+        assert f"{given!r} is not allowed; it must be HOST:PORT or http://HOST:PORT, like" in told
 
 
 def test_the_environments_proxy_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

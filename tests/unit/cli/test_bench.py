@@ -76,8 +76,9 @@ def test_with_json_all_else_goes_to_standard_error(chosen: Chosen) -> None:
     assert chosen[0][1].stderr
 
 
-def test_the_control_planes_address_may_lack_its_scheme(chosen: Chosen) -> None:
-    main(["bench", *URL, "--control-plane", "127.0.0.1:18080"])
+@pytest.mark.parametrize("address", ["127.0.0.1:18080", "http://127.0.0.1:18080"])
+def test_the_control_planes_address_may_lack_its_scheme(chosen: Chosen, address: str) -> None:
+    main(["bench", *URL, "--control-plane", address])
     assert chosen[0][0].control_plane == "http://127.0.0.1:18080"
 
 
@@ -103,7 +104,7 @@ def test_every_flag_of_the_load_arrives(chosen: Chosen) -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("--url", "127.0.0.1:1", "--model", "m"), "base URL"),
+        (("--url", "127.0.0.1:1", "--model", "m"), "--url '127.0.0.1:1' is not allowed"),
         (("--url", "http://u:p@h", "--model", "m"), "--header"),
         ((*URL, "--url", "http://h"), "--url is not allowed twice"),
         ((*URL, "--header", "Content-Length: 5"), "--header: Content-Length"),
@@ -119,7 +120,16 @@ def test_every_flag_of_the_load_arrives(chosen: Chosen) -> None:
         ((*URL, "--body", "[1]"), "--body"),
         ((*URL, "--body", "{"), "--body"),
         ((*URL, "--body", '{"stream": false}'), "--body: 'stream'"),
-        ((*URL, "--control-plane", "http://"), "base URL"),
+        *(
+            ((*URL, "--body", f'{{"a": [{number}]}}'), "which has no NaN and no infinite numbers")
+            for number in ("NaN", "-Infinity", "1e999")
+        ),
+        ((*URL, "--body", "[" * 100_000), "is not JSON"),
+        *(
+            ((*URL, "--control-plane", address), f"--control-plane {address!r} is not allowed")
+            for address in ("http://", "host:port", "ftp://h:1", "")
+        ),
+        (("--target", "a=h:1", "--model", "m"), "--target a: 'h:1' is not allowed; it must be a"),
         ((*URL, "--scenario", "/absent.yaml"), "absent.yaml"),
         ((*URL, "--fail-if", "ttft_ms.p98>1"), "p98"),
     ],
@@ -129,6 +139,13 @@ def test_wrong_usage_is_named_and_exits_with_2(
 ) -> None:
     assert main(["bench", *arguments]) == EXIT_USAGE
     assert named in capsys.readouterr().err
+
+
+def test_a_password_in_the_control_planes_url_is_not_repeated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", *URL, "--control-plane", "http://u:secret@h:1"]) == EXIT_USAGE
+    assert "secret" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

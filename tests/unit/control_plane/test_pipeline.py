@@ -160,6 +160,15 @@ def test_nodes_whose_agents_are_silent_are_not_waited_for_by_the_next_control_pl
     assert bench.pipeline.latest.heard_of == {"a", "c"}
 
 
+def test_the_nodes_of_the_only_agent_serve_on_however_long_it_is_silent() -> None:
+    bench = serving(sample(A), sample(B))
+    silent_s = 10 * DiscoverySettings().forget_after_ms / 1e3
+    for now_s in (10.0, silent_s, silent_s + 0.2):
+        bench.tick(now_s)
+    assert bench.states() == [NodeState.SUSPECT] * 2
+    assert min(bench.table().weight) > 0
+
+
 def test_an_agent_that_comes_back_a_little_later_still_serves_at_once() -> None:
     bench = serving(sample(A))
     bench.report(2.0, sample(A), sample(B))

@@ -38,6 +38,11 @@ def claim(
     return sample(node(name, instance_id=f"{name}@{epoch}", address=address, host=host))
 
 
+def keep_speaking(known: Announcements, until_s: float) -> None:
+    """Another agent, without nodes, that is not silent until then."""
+    known.receive(report(agent="other"), until_s)
+
+
 def test_the_latest_sample_counts(known: Announcements) -> None:
     one = node("n1")
     known.receive(report(sample(one, waiting=1.0), sequence=1), 10.0)
@@ -49,6 +54,7 @@ def test_the_latest_sample_counts(known: Announcements) -> None:
 
 def test_silence_makes_a_node_lost_and_then_forgotten(known: Announcements) -> None:
     known.receive(report(claim()), 10.0)
+    keep_speaking(known, until_s=200.0)
     for now_s, lost in ((10.0 + LOST_S, False), (10.1 + LOST_S, True), (10.0 + FORGET_S, True)):
         got = known.announced(now_s).nodes["n1"]
         assert known.lost(got, now_s) is lost
@@ -102,6 +108,57 @@ def test_one_agent_with_most_of_the_nodes_is_forgotten_like_any_other(
     for agent, nodes in (("a2", 4), ("a3", 2)):
         known.receive(machine(agent, nodes), late_s)
     assert agents_of(known, late_s) == {"a2", "a3"}
+
+
+def test_the_only_agent_is_kept_however_long_it_is_silent(known: Announcements) -> None:
+    known.receive(machine("a1", 2), 10.0)
+    for late_s in (10.1 + FORGET_S, 10.0 + 100 * FORGET_S):
+        got = known.announced(late_s)
+        assert set(got.nodes) == {"a1-0", "a1-1"}
+        assert got.forgotten == ()
+
+
+def test_the_last_agent_is_kept_after_the_others_were_forgotten(known: Announcements) -> None:
+    for agent in ("a1", "a2"):
+        known.receive(machine(agent, 1), 10.0)
+    gone_s = 10.1 + FORGET_S
+    known.receive(machine("a2", 1), gone_s)
+    assert agents_of(known, gone_s) == {"a2"}
+    assert agents_of(known, gone_s + 2 * FORGET_S) == {"a2"}
+
+
+def test_another_agent_ends_the_hold_of_one_that_went_for_good(known: Announcements) -> None:
+    known.receive(machine("a1", 2), 10.0)
+    late_s = 10.1 + FORGET_S
+    assert agents_of(known, late_s) == {"a1"}
+    known.receive(machine("a2", 2), late_s)
+    assert agents_of(known, late_s) == {"a2"}
+
+
+def test_what_is_forgotten_is_told_once_with_the_reason(known: Announcements) -> None:
+    for agent in ("a1", "a2", "a3"):
+        known.receive(machine(agent, 2), 10.0)
+    late_s = 10.1 + FORGET_S
+    known.receive(report(agent="a2"), late_s)
+    known.receive(machine("a3", 30), late_s)
+    told = [str(forgotten) for forgotten in known.announced(late_s).forgotten]
+    assert told == [
+        "out of the roster, since agent a1 is silent: a1-0, a1-1",
+        "out of the roster, since agent a2 does not name them any more: a2-0, a2-1",
+    ]
+    assert known.announced(late_s).forgotten == ()
+    known.receive(report(agent="a3"), late_s + FORGET_S + 0.1)
+    (many,) = known.announced(late_s + FORGET_S + 0.1).forgotten
+    assert str(many).endswith("a3-18, a3-19, ...")
+
+
+def test_a_node_that_another_agent_has_is_not_told_as_forgotten(known: Announcements) -> None:
+    known.receive(report(claim(), agent="gone"), 10.0)
+    late_s = 10.1 + FORGET_S
+    known.receive(report(claim(), agent="living"), late_s)
+    got = known.announced(late_s)
+    assert set(got.nodes) == {"n1"}
+    assert got.forgotten == ()
 
 
 def test_nodes_that_a_speaking_agent_no_longer_names_are_forgotten(known: Announcements) -> None:

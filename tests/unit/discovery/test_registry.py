@@ -27,8 +27,8 @@ def registry(file: Path | None = None, started_s: float = 100.0) -> Registry:
     return Registry(settings, started_s, apart=lambda work: work())
 
 
-def announce(to: Registry, now_s: float, *samples: NodeSample) -> None:
-    to.receive(AgentReport("a1", 1, now_s, now_s, samples), now_s)
+def announce(to: Registry, now_s: float, *samples: NodeSample, agent: str = "a1") -> None:
+    to.receive(AgentReport(agent, 1, now_s, now_s, samples), now_s)
 
 
 def at(name: str, address: str) -> NodeSample:
@@ -56,11 +56,25 @@ def test_nodes_come_sorted_with_the_age_of_their_sample() -> None:
     assert all(view.sample is not None for view in views)
 
 
-def test_a_silent_node_is_there_until_it_is_forgotten() -> None:
+def test_a_silent_node_is_there_until_it_is_forgotten_which_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     known = registry()
     announce(known, 100.0, at("n1", "192.0.2.1:80"))
+    announce(known, 161.0, agent="a2")
     assert [view.sample_age_s for view in known.view(159.0)] == [59.0]
-    assert known.view(160.1) == ()
+    assert not caplog.records
+    for _ in range(2):
+        assert known.view(160.1) == ()
+    assert [(record.levelname, record.message) for record in caplog.records] == [
+        ("WARNING", "out of the roster, since agent a1 is silent: n1")
+    ]
+
+
+def test_the_nodes_of_the_only_agent_stay_while_it_is_silent() -> None:
+    known = registry()
+    announce(known, 100.0, at("n1", "192.0.2.1:80"))
+    assert names(known, 10_000.0) == ["n1"]
 
 
 def test_a_node_of_the_file_exists_without_telemetry(file: Path) -> None:
@@ -72,6 +86,7 @@ def test_a_node_of_the_file_exists_without_telemetry(file: Path) -> None:
 def test_a_node_of_both_is_the_announced_one_until_that_is_forgotten(file: Path) -> None:
     known = registry(file)
     announce(known, 100.0, at("f1", "192.0.2.11:80"))
+    announce(known, 161.0, agent="a2")
     f1 = known.view(100.0)[0]
     assert f1.sample is not None and f1.node.instance_id == "f1@1"
     f1 = known.view(161.0)[0]
@@ -93,7 +108,7 @@ def test_file_and_agents_that_disagree_are_a_visible_conflict(
     announce(known, 161.0, *(at(name, f"192.0.2.2{name}:80") for name in "123"))
     assert names(known, 161.0) == ["1", "2", "3", "f1", "f2"]
     assert not known.conflicts
-    assert [r.message.split(":")[0] for r in caplog.records[2:]] == ["no longer"] * 2
+    assert [r.message.split(":")[0] for r in caplog.records[3:]] == ["no longer"] * 2
 
 
 def test_a_changed_file_shows_within_a_second_and_a_bad_one_is_told(file: Path) -> None:

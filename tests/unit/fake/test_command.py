@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
 DEADLINE_S = 30.0
 
 
+def started(*arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    return running([sys.executable, "-m", "isocost.cli.main", "fake-node", *arguments])
+
+
 @contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "isocost.cli.main", "fake-node", *arguments],
+        command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
     )
     try:
         yield process
@@ -64,6 +71,39 @@ def test_many_nodes_of_one_process_have_names_and_ports_of_their_own_and_stop_to
         assert outcome(process) == (0, "")
     assert [line.split()[2] for line in lines] == [f"n-{index}" for index in range(1, 9)]
     assert len(ports) == 8
+
+
+@pytest.mark.parametrize("sink", ["> /dev/full", ">&-"])
+def test_that_nobody_reads_where_it_listens_does_not_end_it(sink: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = f'exec "$0" -m isocost.cli.main fake-node --listen 127.0.0.1:{port} {sink}'
+    with running(["bash", "-c", command, sys.executable]) as process:
+        until_s = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except ConnectionRefusedError:
+                assert process.poll() is None and time.monotonic() < until_s
+        process.send_signal(signal.SIGTERM)
+        assert outcome(process) == (0, "")
+
+
+def test_a_name_that_the_output_cannot_spell_is_shown_without_its_letters() -> None:
+    with started("--name=é\x1b[2J", "--listen=127.0.0.1:0") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("fake node ?\\x1b[2J listens on 127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        assert outcome(process) == (0, "")
+
+
+def test_an_ipv6_address_is_shown_in_brackets() -> None:
+    with started("--listen=[::1]:0") as process:
+        assert process.stdout is not None
+        assert " listens on [::1]:" in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert outcome(process) == (0, "")
 
 
 def test_many_nodes_take_consecutive_ports_and_all_or_none_of_them_run() -> None:

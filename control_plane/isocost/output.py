@@ -1,0 +1,69 @@
+"""What a process prints: where its output may fail, and what may not reach a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TextIO, cast
+
+
+def printable(text: str) -> str:
+    """The text with every character that a terminal would obey, or that would hide or turn others,
+    as an escape: names and errors come from other machines. Line breaks and tabs stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else _escaped(letter) for letter in text
+    )
+
+
+def _escaped(letter: str) -> str:
+    return letter.encode("unicode_escape").decode()
+
+
+def best_effort(stream: TextIO | None) -> TextIO:
+    """One of the standard streams, whatever becomes of it (None: the process was started without
+    one); letters that it does not have become "?".
+    """
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+    return cast("TextIO", BestEffort(stream or io.StringIO()))
+
+
+class BestEffort(io.TextIOBase):
+    """Writes to ``stream`` until it fails (a pipe without reader, a full disk), then nowhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except OSError:
+            silence(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError:
+            silence(self._stream)
+
+
+def silence(stream: TextIO) -> None:
+    """What is still in the stream's buffer goes nowhere, also when the process ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
