@@ -25,22 +25,24 @@ _N, _X, _XX, _Y, _XY = range(_KINDS)
 #: is enough for a slope and recent enough for a model that was swapped.
 HALF_LIFE_S = 20.0
 #: What is compared with it.
-_SHORT_HALF_LIFE_S = 1.0
+_SHORT_HALF_LIFE_S = 1.5
 
 #: A pool without traffic keeps this many observations: a fleet that rested is as fast as before.
 _KEPT = 20.0
 #: Observations after which a pool counts as learned.
 LEARNED = 5.0
 
-#: What the prior is worth to a pool, and the pool to a node, in observations.
+#: What the prior is worth to a pool, and the pool's line at the node's level to a node, in
+#: observations. Times scatter in proportion to themselves, so that the few longest prompts decide a
+#: node's own slope, while its level counts them all.
 _PRIOR_WORTH = 5.0
-_POOL_WORTH = 10.0
+_POOL_WORTH = 150.0
 #: In how many observations a node's own level (its times over those that its pool's line gives)
 #: counts half.
 _LEVEL_WORTH = 3.0
 
 #: Single times scatter by about this factor's logarithm around their line.
-_SCATTER = 0.6
+_SCATTER = 0.5
 #: A contradiction is believed if chance would show it once in a thousand times, and if it is large.
 _BELIEVED = 3.0
 _LARGE = 1.4
@@ -74,6 +76,8 @@ class SlopeLearner:
         self._long = np.zeros((0, _KINDS))
         self._short = np.zeros((0, _KINDS))
         self._new = np.zeros((0, _KINDS))
+        #: When the node was last learned anew.
+        self._since_s = np.zeros(0)
         self._at_s: float | None = None
 
     def add(self, rows: Rows, sums: Floats) -> None:
@@ -86,7 +90,7 @@ class SlopeLearner:
         """
         passed_s = 0.0 if self._at_s is None else max(now_s - self._at_s, 0.0)
         self._at_s = now_s
-        self._fade(rows, pools, passed_s)
+        self._fade(rows, pools, passed_s, now_s)
         self._long += self._new
         self._short += self._new
         self._new[:] = 0.0
@@ -94,27 +98,32 @@ class SlopeLearner:
         changed = _contradicted(self._short[rows], line, pools)
         if changed.any():
             self._long[rows[changed]] = self._short[rows[changed]]
+            self._since_s[rows[changed]] = now_s
             line = _lines(self._long[rows], pools, self._prior, self._typical_xx)
         own = self._long[rows, _N]
         return Slopes(line.slope, _per_pool(own, pools)[pools] >= LEARNED, own)
 
     def grow(self, rows: int) -> None:
+        have = len(self._since_s)
+        self._since_s = grown(self._since_s, rows)
+        self._since_s[have:] = -np.inf
         self._long, self._short = grown(self._long, rows), grown(self._short, rows)
         self._new = grown(self._new, rows)
 
     def keep(self, rows: Rows) -> None:
         """Keep the given rows only, in the given order."""
         self._long, self._short = self._long[rows], self._short[rows]
-        self._new = self._new[rows]
+        self._new, self._since_s = self._new[rows], self._since_s[rows]
 
-    def _fade(self, rows: Rows, pools: Rows, passed_s: float) -> None:
+    def _fade(self, rows: Rows, pools: Rows, passed_s: float, now_s: float) -> None:
         self._short *= 0.5 ** (passed_s / _SHORT_HALF_LIFE_S)
-        left = 0.5 ** (passed_s / HALF_LIFE_S)
-        faded = np.full(len(self._long), left)
+        # What is learned anew began with times from before the change: they go first.
+        half_life_s = np.clip((now_s - self._since_s) / 2.0, _SHORT_HALF_LIFE_S, HALF_LIFE_S)
+        left = 0.5 ** (passed_s / half_life_s)
         of_pool = _per_pool(self._long[rows, _N], pools)
         least = np.minimum(_KEPT / np.maximum(of_pool, _KEPT), 1.0)
-        faded[rows] = np.maximum(left, least[pools])
-        self._long *= faded[:, np.newaxis]
+        left[rows] = np.maximum(left[rows], least[pools])
+        self._long *= left[:, np.newaxis]
 
 
 @dataclass(frozen=True)
@@ -166,7 +175,14 @@ def _contradicted(short: Floats, line: _Lines, pools: Rows) -> NDArray[np.bool_]
     own_ratio = np.divide(y, expected, out=one.copy(), where=(expected > 0.0) & (y > 0.0))
     ratio = np.divide(others, others_expected, out=one, where=(others_expected > 0.0) & (others > 0))
     moved = np.abs(np.log(own_ratio / ratio))
+    # Of many short times and a long one only the long one counts: as good as one observation.
+    squares = (
+        line.intercept**2 * count
+        + 2.0 * line.intercept * line.slope * short[:, _X]
+        + line.slope**2 * short[:, _XX]
+    )
+    good = np.divide(expected**2, squares, out=np.zeros_like(y), where=squares > 0.0)
     result: NDArray[np.bool_] = (moved > np.log(_LARGE)) & (
-        moved * np.sqrt(count) > _BELIEVED * _SCATTER
+        moved * np.sqrt(good) > _BELIEVED * _SCATTER
     )
     return result
