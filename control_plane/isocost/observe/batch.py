@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 
 class LineSums(NamedTuple):
-    """Sums over observations (x, y) of a straight line; y in seconds."""
+    """Sums over ``n`` observations (x, y) of a straight line; y in seconds."""
 
-    count: float = 0.0
+    n: float = 0.0
     x: float = 0.0
     xx: float = 0.0
     y: float = 0.0

@@ -190,9 +190,7 @@ class FleetObserver:
         shares = self._shares.of(live.keys(), now_s)
         return tuple(SeenVm(vm[1], sequence, shares[vm]) for vm, sequence in live.items())
 
-    def speeds(
-        self, node_ids: Sequence[int], pools: NDArray[np.intp], now_s: float
-    ) -> Speeds:
+    def speeds(self, node_ids: Sequence[int], pools: NDArray[np.intp], now_s: float) -> Speeds:
         """How fast the nodes are, in the order of ``node_ids``; once per tick. ``pools`` [n]: nodes
         that should be alike have the same number.
         """

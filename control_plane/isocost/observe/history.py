@@ -93,6 +93,11 @@ class History:
         self._known.fade()
         return self._known
 
+    @property
+    def mean_output_tokens(self) -> float | None:
+        """Over all models; None = no answer was heard of."""
+        return mean_output_tokens(self._known)
+
     def load(self, known: Sums) -> None:
         """What a former life of this control plane knew."""
         self._known = known.plus(self._unshared)

@@ -46,4 +46,4 @@ class VmShares:
 
     def _at(self, vm: Vm, now_s: float) -> float:
         count, at_s = self._started.get(vm, (0.0, now_s))
-        return count * 0.5 ** (max(now_s - at_s, 0.0) / _HALF_LIFE_S)
+        return count * math.pow(0.5, max(now_s - at_s, 0.0) / _HALF_LIFE_S)

@@ -134,7 +134,9 @@ class _Lines:
 
 def _per_pool(values: Floats, pools: Rows) -> Floats:
     """Sums by pool, [number of pools]."""
-    return np.bincount(pools, weights=values, minlength=int(pools.max(initial=-1)) + 1)
+    result: Floats = np.zeros(int(pools.max(initial=-1)) + 1)
+    np.add.at(result, pools, values)
+    return result
 
 
 def _lines(sums: Floats, pools: Rows, prior: float, typical_xx: float) -> _Lines:
@@ -173,7 +175,8 @@ def _contradicted(short: Floats, line: _Lines, pools: Rows) -> NDArray[np.bool_]
     others_expected = _per_pool(expected, pools)[pools] - expected
     one = np.ones_like(y)
     own_ratio = np.divide(y, expected, out=one.copy(), where=(expected > 0.0) & (y > 0.0))
-    ratio = np.divide(others, others_expected, out=one, where=(others_expected > 0.0) & (others > 0))
+    compared = (others_expected > 0.0) & (others > 0.0)
+    ratio = np.divide(others, others_expected, out=one, where=compared)
     moved = np.abs(np.log(own_ratio / ratio))
     # Of many short times and a long one only the long one counts: as good as one observation.
     squares = (

@@ -20,9 +20,7 @@ _SLOW_S = 20.0
 _QUICK_S = 0.5
 
 
-def relative_speed(
-    speeds: Speeds, request: MeanRequest, configured: Floats
-) -> Floats:
+def relative_speed(speeds: Speeds, request: MeanRequest, configured: Floats) -> Floats:
     """Mean requests in a second of work, relative to the best, (0,1], [n].
 
     A request costs a node its prompt and what its tokens lengthen the steps of all others. Nodes

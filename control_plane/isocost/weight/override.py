@@ -60,6 +60,5 @@ def refuse_ignored(override: Override, policy: Policy) -> None:
     finite = override.entropy is not None and math.isfinite(override.entropy)
     if policy != "min_entropy" and finite:
         raise RejectedError(
-            f"entropy: {override.entropy:g} has no effect under {policy}; "
-            "set a weight, or inf"
+            f"entropy: {override.entropy:g} has no effect under {policy}; set a weight, or inf"
         )

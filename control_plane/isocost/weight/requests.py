@@ -27,9 +27,7 @@ class RequestMean:
         self._prompt_tokens: float | None = None
         self._at_s = 0.0
 
-    def update(
-        self, observed: Observed, output_tokens: float | None, now_s: float
-    ) -> MeanRequest:
+    def update(self, observed: Observed, output_tokens: float | None, now_s: float) -> MeanRequest:
         """What the gateways have open, less the answers that they expect; ``output_tokens``: the
         mean answer, None if none was heard of.
         """

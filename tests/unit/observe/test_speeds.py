@@ -1,4 +1,4 @@
-"""Speeds are learned from noisy times, borrowed where there are few, and believed anew on change."""
+"""Speeds are learned from noisy times, borrowed where there are few, and follow a change."""
 
 from __future__ import annotations
 
