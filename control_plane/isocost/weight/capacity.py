@@ -14,10 +14,12 @@ from isocost.weight.requests import MeanRequest
 
 #: A speed that differs by less than this is followed slowly: so much is chance under steady load,
 #: and shares that swing with it would make load that swings.
-_CHANCE = 0.25
-_SLOW_S = 20.0
-#: A larger difference is a change, which has to be in the shares within seconds.
+_CHANCE = 0.35
+_SLOW_S = 40.0
+#: A larger difference is a change, which has to be in the shares within seconds: it is followed to
+#: its end.
 _QUICK_S = 0.5
+_ARRIVED = 0.05
 
 
 def relative_speed(speeds: Speeds, request: MeanRequest, configured: Floats) -> Floats:
@@ -45,6 +47,7 @@ class CapacityDamper:
     def __init__(self) -> None:
         self._ids: Sequence[int] = ()
         self._held = np.zeros(0)
+        self._moving = np.zeros(0, dtype=np.bool_)
         self._at_s = 0.0
 
     def update(self, node_ids: Sequence[int], speed: Floats, now_s: float) -> Floats:
@@ -58,14 +61,17 @@ class CapacityDamper:
                 [before.get(node_id, target[place]) for place, node_id in enumerate(node_ids)],
                 dtype=np.float64,
             )
+            moving = {node_id for node_id, on in zip(self._ids, self._moving, strict=True) if on}
+            self._moving = np.array([node_id in moving for node_id in node_ids], dtype=np.bool_)
             self._ids = node_ids
         # All are relative: what moves all of them is no change of any.
         gap = target - self._held
         gap -= np.median(gap) if gap.size else 0.0
         passed_s = max(now_s - self._at_s, 0.0)
         self._at_s = now_s
-        slow_s = np.where(np.abs(gap) > _CHANCE, _QUICK_S, _SLOW_S)
-        self._held = self._held + gap * (1.0 - np.exp(-passed_s / slow_s))
+        self._moving = np.abs(gap) > np.where(self._moving, _ARRIVED, _CHANCE)
+        follow_s = np.where(self._moving, _QUICK_S, _SLOW_S)
+        self._held = self._held + gap * (1.0 - np.exp(-passed_s / follow_s))
         if self._held.size:
             self._held -= self._held.max()
         result: Floats = np.exp(self._held)
