@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from isocost.errors import ConfigError, FieldError
 from isocost.model import Model, Node
 
-Policy = Literal["weighted_random", "min_entropy"]
+Policy = Literal["weighted_random", "min_entropy", "equal_cost"]
 
+
+#: Byte classes of the token estimate.
+TOKEN_CLASSES = 6
 
 #: A name, an IPv4 address, or an IPv6 address in brackets.
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
@@ -40,6 +43,19 @@ def _ip_endpoint(value: str) -> str:
     return value
 
 
+#: A header's or a claim's name as it can stand in a list.
+_SOURCE = re.compile(r"body|header:[A-Za-z0-9!#$%&'*+.^_`|~-]+|jwt:[A-Za-z0-9_.:/-]+")
+
+
+def _sources(value: str) -> str:
+    """A comma-separated list of places in a request, as it is; ValueError says what is allowed."""
+    parts = value.split(",")
+    if len(set(parts)) != len(parts) or not all(map(_SOURCE.fullmatch, parts)):
+        raise ValueError("must be a list like header:NAME,jwt:CLAIM,body, each once")
+    return value
+
+
+Sources = Annotated[str, AfterValidator(_sources)]
 Endpoint = Annotated[str, AfterValidator(endpoint)]
 IpEndpoint = Annotated[str, AfterValidator(_ip_endpoint)]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
@@ -134,9 +150,19 @@ class StateSettings(StrictSettings):
 class FilterSettings(StrictSettings):
     """Slow settings of the filter, delivered by ECDS."""
 
-    policy: Policy = "weighted_random"
+    policy: Policy = "equal_cost"
     max_table_age_ms: PositiveMs = 5000
     alternates: int = Field(2, ge=0, le=8)
+    #: How much of a body is read before the choice; 0 = bodies are not read. Beyond it a request is
+    #: profiled by its length: the first 256 KiB hold the model and the start of every prompt.
+    profile_limit_bytes: int = Field(256 * 1024, ge=0, le=8 * 1024 * 1024)
+    #: Where a request's model and user are looked for, in this order.
+    model_from: Sources = "header:x-isocost-model,body"
+    user_from: Sources = "header:x-isocost-user,body"
+    #: Count in what this Envoy sent since the table, and what the others probably did.
+    projection: bool = True
+    #: Cap what a node gets of a burst between two tables.
+    dispersion: bool = True
 
 
 class EnvoySettings(StrictSettings):
@@ -179,6 +205,33 @@ class DiscoverySettings(StrictSettings):
     settle_ms: PositiveMs = 5000
 
 
+class ModelPlacement(StrictSettings):
+    """What the control plane knows of a model, by its name on the nodes."""
+
+    name: str = Field(min_length=1)
+    #: Nodes of other kinds do not serve it; empty = any.
+    gpu_kinds: tuple[str, ...] = Field((), strict=False)
+    #: Tokens per byte of letters, digits, punctuation, blanks, CJK and other text; empty = the
+    #: filter's defaults.
+    token_coefficients: tuple[Annotated[float, Field(ge=0, le=8)], ...] = Field((), strict=False)
+    #: Mean length of an answer until some were seen; 0 = not known.
+    output_tokens: float = Field(0.0, ge=0, le=10_000_000)
+
+    @field_validator("token_coefficients")
+    @classmethod
+    def _six(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if len(value) not in (0, TOKEN_CLASSES):
+            raise ValueError(f"must be {TOKEN_CLASSES} numbers")
+        return value
+
+
+class HistorySettings(StrictSettings):
+    """Where the expected lengths of answers survive a restart besides the state folder."""
+
+    #: Several control planes may share one.
+    redis_url: str | None = Field(None, pattern=r"^(redis|rediss|unix)://")
+
+
 class ControlPlaneConfig(StrictSettings):
     """The control plane daemon."""
 
@@ -193,6 +246,8 @@ class ControlPlaneConfig(StrictSettings):
     entropy: EntropySettings = EntropySettings()
     filter: FilterSettings = FilterSettings()
     envoy: EnvoySettings = EnvoySettings()
+    history: HistorySettings = HistorySettings()
+    models: tuple[ModelPlacement, ...] = Field((), strict=False)
 
     def contradictions(self) -> list[FieldError]:
         table_ms, lost_ms = self.filter.max_table_age_ms, self.discovery.lost_after_ms
@@ -208,11 +263,24 @@ class ControlPlaneConfig(StrictSettings):
                 FieldError("discovery.forget_after_ms", forget_ms, "more than lost_after_ms"),
             ),
             (
+                self.filter.profile_limit_bytes <= self.envoy.request_body_buffer_limit_bytes,
+                FieldError(
+                    "filter.profile_limit_bytes",
+                    self.filter.profile_limit_bytes,
+                    "at most envoy.request_body_buffer_limit_bytes",
+                ),
+            ),
+            (
                 longest_s >= self.states.eject_base_s,
                 FieldError("states.eject_max_s", longest_s, "at least eject_base_s"),
             ),
         )
-        return [error for good, error in checks if not good]
+        twice = [
+            FieldError(f"models.{index}.name", model.name, "another entry has it")
+            for index, model in enumerate(self.models)
+            if model.name in [other.name for other in self.models[:index]]
+        ]
+        return [error for good, error in checks if not good] + twice
 
 
 class ModelSettings(StrictSettings):
@@ -222,6 +290,8 @@ class ModelSettings(StrictSettings):
     weight_bytes: int = Field(0, ge=0)
     kv_bytes_per_token: int = Field(0, ge=0)
     max_length_tokens: int = Field(0, ge=0)
+    #: LoRA adapters that are loaded on it, asked for by their own names.
+    adapters: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), strict=False)
 
     def model(self) -> Model:
         return Model(**self.model_dump())
@@ -237,6 +307,15 @@ class NodeSettings(StrictSettings):
     gpu_kind: str = ""
     gpu_count: int = Field(1, ge=1, le=64)
     models: tuple[ModelSettings, ...] = Field((), strict=False)
+    #: The length class: it is meant for prompts of min <= tokens < max; 0 = no bound.
+    min_input_tokens: int = Field(0, ge=0, lt=2**32)
+    max_input_tokens: int = Field(0, ge=0, lt=2**32)
+
+    def contradictions(self) -> list[FieldError]:
+        if 0 < self.max_input_tokens <= self.min_input_tokens:
+            allowed = "0, or more than min_input_tokens"
+            return [FieldError("max_input_tokens", self.max_input_tokens, allowed)]
+        return []
 
     def node(self, start_epoch: int) -> Node:
         """The node as the instance that started at ``start_epoch`` (unix seconds)."""
@@ -249,6 +328,8 @@ class NodeSettings(StrictSettings):
             gpu_kind=self.gpu_kind,
             gpu_count=self.gpu_count,
             models=tuple(model.model() for model in self.models),
+            min_input_tokens=self.min_input_tokens,
+            max_input_tokens=self.max_input_tokens,
         )
 
 
@@ -258,7 +339,7 @@ class NodeListFile(StrictSettings):
     nodes: tuple[NodeSettings, ...] = Field((), strict=False)
 
     def contradictions(self) -> list[FieldError]:
-        return _twice(self.nodes)
+        return _in_nodes(self.nodes)
 
 
 class AgentNodeSettings(NodeSettings):
@@ -278,10 +359,20 @@ class AgentConfig(StrictSettings):
     nodes: tuple[AgentNodeSettings, ...] = Field(min_length=1, strict=False)
 
     def contradictions(self) -> list[FieldError]:
-        return _twice(self.nodes)
+        return _in_nodes(self.nodes)
 
 
 Config = TypeVar("Config", bound=StrictSettings)
+
+
+def _in_nodes(nodes: Sequence[NodeSettings]) -> list[FieldError]:
+    """What is wrong with the nodes of a list, each alone and all together."""
+    alone = [
+        FieldError(f"nodes.{index}.{error.field}", error.value, error.allowed)
+        for index, node in enumerate(nodes)
+        for error in node.contradictions()
+    ]
+    return alone + _twice(nodes)
 
 
 def _twice(nodes: Sequence[NodeSettings]) -> list[FieldError]:

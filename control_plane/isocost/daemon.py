@@ -15,7 +15,7 @@ from typing import Any
 import grpc.aio
 from aiohttp import web
 
-from isocost import first_roster, manual, state_file
+from isocost import first_roster, kept_answers, manual, state_file
 from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.discovery.registry import Registry
@@ -67,6 +67,14 @@ class ControlPlane:
             state_file.prepare(self._state_dir)
             kept = manual.load(self._state_dir)
             self._kept_names = first_roster.load(self._state_dir)
+            if (known := kept_answers.load(self._state_dir)) is not None:
+                self._observer.history.load(known)
+        redis_url = config.history.redis_url
+        self._shared_answers = (
+            None
+            if redis_url is None
+            else kept_answers.SharedAnswers(redis_url, self._observer.history)
+        )
         self._changing = asyncio.Lock()
         self._pipeline = Pipeline(
             config, self._registry, self._observer, self._cache, kept, self._kept_names
@@ -178,7 +186,14 @@ class ControlPlane:
                 raise end
 
     def _keeping(self) -> list[Coroutine[Any, Any, None]]:
-        return [] if self._state_dir is None else [self._keep_roster_forever(self._state_dir)]
+        work: list[Coroutine[Any, Any, None]] = []
+        if self._state_dir is not None:
+            work.append(self._keep_roster_forever(self._state_dir))
+            kept = kept_answers.KeptFile(self._state_dir, self._observer.history)
+            work.append(kept.keep_forever())
+        if self._shared_answers is not None:
+            work.append(self._shared_answers.share_forever())
+        return work
 
     async def _bind_http(self, runner: web.AppRunner) -> None:
         host, _, port = self._config.http.rpartition(":")

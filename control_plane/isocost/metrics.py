@@ -40,7 +40,12 @@ class FleetGauges:
 _NODE_GAUGES: Sequence[tuple[str, str]] = (
     ("weight", "Weight in [0,1]."),
     ("entropy", "Entropy; +Inf means never."),
+    ("capacity", "Share of the traffic that it should take, relative to the best node, in [0,1]."),
     ("in_flight", "Open requests over all Envoys; NaN while that is not known."),
+    ("pending_tokens", "Prompt tokens of open requests without a first token; NaN as above."),
+    ("kv_tokens", "Tokens of open requests, expected answers included; NaN as above."),
+    ("token_seconds", "Learned seconds per pending prompt token; NaN while not learned."),
+    ("request_seconds", "Learned seconds per open request; NaN while not learned."),
     ("share_factor", "Part of its share that the node's state and answers leave it, in [0,1]."),
 )
 

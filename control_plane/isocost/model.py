@@ -39,7 +39,9 @@ def measured(value: float, age_s: float = 0.0) -> Signal:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model that a node serves; ``weight_bytes`` is the size of its weights at 16 bits."""
+    """A model that a node serves; ``weight_bytes`` is the size of its weights at 16 bits.
+    ``adapters`` are LoRA adapters that are loaded on it, asked for by their own names.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -47,6 +49,7 @@ class Model:
     weight_bytes: int = 0
     kv_bytes_per_token: int = 0
     max_length_tokens: int = 0
+    adapters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Node:
     """One inference unit (IU): one engine instance with its GPUs.
 
     ``instance_id`` is name@start-epoch: a restarted engine is another node.
-    ``address`` is ip:port as Envoy prints it.
+    ``address`` is ip:port as Envoy prints it. Its length class: it is meant for prompts of
+    min_input_tokens <= tokens < max_input_tokens; 0 = no bound.
     """
 
     name: str
@@ -65,6 +69,8 @@ class Node:
     gpu_kind: str = ""
     gpu_count: int = 1
     models: tuple[Model, ...] = ()
+    min_input_tokens: int = 0
+    max_input_tokens: int = 0
 
     @property
     def id(self) -> int:

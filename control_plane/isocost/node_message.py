@@ -17,6 +17,8 @@ def encode_node(node: Node) -> roster_pb2.Node:
         gpu_kind=node.gpu_kind,
         gpu_count=node.gpu_count,
         models=[_model(model) for model in node.models],
+        min_input_tokens=node.min_input_tokens,
+        max_input_tokens=node.max_input_tokens,
     )
 
 
@@ -28,4 +30,5 @@ def _model(model: Model) -> roster_pb2.Model:
         weight_bytes=model.weight_bytes,
         kv_bytes_per_token=model.kv_bytes_per_token,
         max_length_tokens=model.max_length_tokens,
+        adapters=model.adapters,
     )

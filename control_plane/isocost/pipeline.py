@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from isocost.config import ControlPlaneConfig
@@ -16,16 +16,29 @@ from isocost.manual import Manual
 from isocost.model import Node, NodeSample, NodeState
 from isocost.observe.fleet import FleetObserver, Observed
 from isocost.push.cache import Cache
-from isocost.push.fleet import encode_roster, encode_table, roster_resources, table_resources
+from isocost.push.estimates import EstimatesSource
+from isocost.push.fleet import (
+    TableWork,
+    encode_roster,
+    encode_table,
+    roster_resources,
+    table_resources,
+)
 from isocost.push.resources.cluster import node_cluster
 from isocost.push.resources.endpoints import EndpointEncoder, NodeEndpoint, integer_weight
 from isocost.push.resources.extension_config import extension_config
 from isocost.push.resources.routes import routes
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROUTES
+from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants, roster_constants
+from isocost.score.fit import ModelFit
+from isocost.weight.capacity import CapacityDamper, capacity, relative_speed
+from isocost.weight.cost import Costs, costs
 from isocost.weight.decide import Decision, decide
 from isocost.weight.fleet_states import FleetStates, Orders
+from isocost.weight.override import Override
+from isocost.weight.requests import RequestMean
 from isocost.weight.standing import Reason, Transition
 
 #: The fallback's weights follow ours this often at most: every change rebuilds Envoy's balancer.
@@ -39,6 +52,9 @@ _LOGGED_TRANSITIONS = 20
 _HEALTH = {state: NodeState.SERVING if state.eligible else state for state in NodeState}
 #: ... and one that may get nothing now, whatever its state, is as good as ejected.
 _HEALTH_AT_ZERO = {state: NodeState.EJECTED if state.eligible else state for state in NodeState}
+
+#: Of a node that may serve none of its models.
+_NOTHING = Override(weight=0.0)
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +71,9 @@ class Latest:
     clock_offsets_s: tuple[float | None, ...]
     observed: Observed
     decision: Decision
+    #: Share of the traffic that each should take, relative to the best, [n].
+    capacity: Floats
+    costs: Costs
     table_version: int
     at_s: float
     at_unix_s: float
@@ -88,10 +107,14 @@ class Pipeline:
         self._cache = cache
         self._first = FirstRoster(config.discovery.settle_ms / 1e3, expected)
         self._states = FleetStates(config.states, config.discovery.lost_after_ms / 1e3)
+        self._fit = ModelFit(config.models)
+        self._requests = RequestMean()
+        self._damper = CapacityDamper()
+        self._estimates = EstimatesSource(observer.history, config.models)
         self._encoder = EndpointEncoder()
         self._roster: tuple[int, TypeResources] | None = None
         self._node_ids: list[int] = []
-        self._constants: RosterConstants | None = None
+        self._constants: RosterConstants = roster_constants((), config.entropy)
         self._endpoint_health: tuple[NodeState, ...] = ()
         self._endpoint_weights_s = 0.0
         #: Settings by hand; replaced as a whole.
@@ -129,7 +152,9 @@ class Pipeline:
         complete = self._first.complete(ages_s, now_s)
         if not (self._registry.first_discovery_done(now_s) and complete):
             return
-        nodes = tuple(view.node for view in views)
+        samples = tuple(view.sample for view in views)
+        fitted = self._fit.fitted([view.node for view in views], samples)
+        nodes = fitted.nodes
         roster, node_ids, constants = self._roster, self._node_ids, self._constants
         if roster is None or nodes != self.nodes:
             version, content = encode_roster(nodes)
@@ -137,9 +162,9 @@ class Pipeline:
             node_ids = [node.id for node in nodes]
             constants = roster_constants(nodes, self._config.entropy)
             self._observer.keep(node_ids)
-        samples = tuple(view.sample for view in views)
         observed = self._observer.view(node_ids, now_s)
-        orders = self._orders(unix_ms / 1e3)
+        overrides = self.manual.overrides | dict.fromkeys(fitted.barred, _NOTHING)
+        orders = self._orders(overrides, unix_ms / 1e3)
         state = self._states.tick(
             nodes,
             samples,
@@ -157,10 +182,15 @@ class Pipeline:
             tuple(ages_s.values()),
             observed,
             state,
-            self.manual.overrides,
+            overrides,
             self._config.weight,
             self._config.entropy,
             constants=constants,
+        )
+        speeds = self._observer.speeds(node_ids, constants.pool, now_s)
+        request = self._requests.update(observed, self._observer.history.mean_output_tokens, now_s)
+        speed = self._damper.update(
+            node_ids, relative_speed(speeds, request, constants.capacity), now_s
         )
         latest = Latest(
             nodes,
@@ -169,6 +199,8 @@ class Pipeline:
             tuple(view.clock_offset_s for view in views),
             observed,
             decision,
+            capacity(nodes, speed, decision.health, state.factor, overrides),
+            costs(speeds, request, decision.telemetry, observed, state.factor),
             # Versions rise, also when the clock stands still or was set back.
             table_version=max(self.table_version + 1, unix_ms),
             at_s=now_s,
@@ -182,10 +214,16 @@ class Pipeline:
             decision.weight,
             decision.entropy,
             [standing.state for standing in state.standings],
+            _table_work(latest),
+            self._observer.seen(now_s),
+            self._observer.placements.take(),
         )
         health = _health(latest, orders.held)
         weights_due = now_s - self._endpoint_weights_s >= ENDPOINT_WEIGHTS_S
         types = [roster_content, table_resources(latest.table_version, table)]
+        estimates = self._estimates.due(now_s)
+        if estimates is not None:
+            types.append(estimates)
         endpoints_due = weights_due or roster is not self._roster or health != self._endpoint_health
         if endpoints_due:
             types.append(self._endpoints(latest, health))
@@ -195,10 +233,10 @@ class Pipeline:
         if endpoints_due:
             self._endpoint_health, self._endpoint_weights_s = health, now_s
 
-    def _orders(self, unix_s: float) -> Orders:
+    def _orders(self, overrides: Mapping[str, Override], unix_s: float) -> Orders:
         held = {
             name
-            for name, override in self.manual.overrides.items()
+            for name, override in overrides.items()
             if override.weight == 0.0 or override.entropy == math.inf
         }
         return Orders(
@@ -242,6 +280,19 @@ class Pipeline:
         standings = self.latest.decision.state.standings if self.latest else ()
         found = Counter(standing.state for standing in standings)
         return {state.name.lower(): found[state] for state in NodeState}
+
+
+def _table_work(latest: Latest) -> TableWork:
+    return TableWork(
+        latest.capacity,
+        latest.observed.pending_tokens,
+        latest.observed.in_flight,
+        latest.observed.kv_tokens,
+        latest.costs.token_s,
+        latest.costs.request_s,
+        latest.costs.extra_s,
+        latest.costs.kv_capacity_tokens,
+    )
 
 
 def _health(latest: Latest, held: Set[str]) -> tuple[NodeState, ...]:

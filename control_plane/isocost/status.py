@@ -80,8 +80,16 @@ def node_rows(
             "failure_ratio": float(state.evidence.failure_ratio[index]),
             "weight": float(decision.weight[index]),
             "entropy": entropy if math.isfinite(entropy) else "inf",
+            "capacity": float(latest.capacity[index]),
             # A gateway that is silent may have requests open: that is not zero.
             "in_flight": int(observed.in_flight[index]) if known[index] else None,
+            "pending_tokens": int(observed.pending_tokens[index]) if known[index] else None,
+            "kv_tokens": int(observed.kv_tokens[index]) if known[index] else None,
+            "kv_capacity_tokens": _cell(decision.telemetry.kv_pool_tokens, index),
+            # Learned; null = a prior stands in.
+            "prefill_tokens_per_s": _inverse(_cell(latest.costs.token, index)),
+            "request_ms": _milliseconds(_cell(latest.costs.request, index)),
+            "extra_ms": float(latest.costs.extra_s[index]) * 1e3,
             "running": _known(sample.engine.running) if sample else None,
             "waiting": _known(sample.engine.waiting) if sample else None,
             "kv_usage": _known(sample.engine.kv_usage) if sample else None,
@@ -89,7 +97,6 @@ def node_rows(
             "pcie_utilisation": _cell(decision.pcie_utilisation, index),
             "latency_ms": _cell(decision.latency_ms, index),
             "health": float(decision.health[index]),
-            "capacity": float(decision.entropy_terms.capacity[index]),
             "sample_age_s": latest.ages_s[index] if sample else None,
             "clock_offset_ms": _milliseconds(latest.clock_offsets_s[index]),
             "outcomes": observer.outcomes(node.id),
@@ -164,13 +171,19 @@ def fleet_gauges(
     columns = {}
     signals: Mapping[str, Mapping[str, int]] = {}
     if latest is not None:
-        signals = signal_states(latest.decision)
+        signals = signal_states(latest.decision, latest.costs)
+        observed, costs = latest.observed, latest.costs
         columns = {
             "weight": latest.decision.weight.tolist(),
             "entropy": latest.decision.entropy.tolist(),
-            "in_flight": np.where(
-                latest.observed.in_flight_known, latest.observed.in_flight, np.nan
+            "capacity": latest.capacity.tolist(),
+            "in_flight": np.where(observed.in_flight_known, observed.in_flight, np.nan).tolist(),
+            "pending_tokens": np.where(
+                observed.in_flight_known, observed.pending_tokens, np.nan
             ).tolist(),
+            "kv_tokens": np.where(observed.in_flight_known, observed.kv_tokens, np.nan).tolist(),
+            "token_seconds": np.where(costs.token.known, costs.token.value, np.nan).tolist(),
+            "request_seconds": np.where(costs.request.known, costs.request.value, np.nan).tolist(),
             "share_factor": latest.decision.state.factor.tolist(),
         }
     return FleetGauges(
@@ -196,12 +209,16 @@ def fleet_gauges(
 
 def signals_status(latest: Latest | None, policy: Policy) -> dict[str, object]:
     """Of how many nodes each signal is known, and what the policy has to do without."""
-    states = signal_states(latest.decision) if latest else {}
+    states = signal_states(latest.decision, latest.costs) if latest else {}
     return {"nodes": states, "missing": list(missing_inputs(states, policy))}
 
 
 def _known(signal: Signal) -> float | None:
     return signal.value if signal.known else None
+
+
+def _inverse(value: float | None) -> float | None:
+    return None if value is None else 1.0 / value
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -64,7 +64,7 @@ def start(stage: Stage, seed: int) -> dict[str, str]:
     addresses = [f"127.0.0.1:{node.port}" for node in NODES]
     targets = {
         policy: stage.start_ours(policy, agents, entropy=entropy)
-        for policy in ("weighted_random", "min_entropy")
+        for policy in ("equal_cost", "weighted_random", "min_entropy")
     }
     for policy in ("round_robin", "least_request"):
         targets[policy] = stage.start_plain(policy.upper(), addresses)

@@ -13,6 +13,8 @@ from isocost.model import (
     Signal,
     measured,
 )
+from isocost.observe.batch import Batch
+from isocost.observe.fleet import FleetObserver, Observed
 
 GB = 1e9
 KV_BYTES_PER_TOKEN = 131_072
@@ -39,6 +41,7 @@ def sample(
     kv_usage: float | Signal = 0.5,
     pcie: float | Signal = 0.0,
     nvlink: float | Signal = 1.0,
+    running: float | Signal = 1.0,
     waiting: float | Signal = 0.0,
     net: float | Signal = 0.0,
     engine_up: bool = True,
@@ -58,7 +61,7 @@ def sample(
             ),
         ),
         engine=EngineSample(
-            running=measured(1),
+            running=_signal(running),
             waiting=_signal(waiting),
             kv_usage=_signal(kv_usage),
             kv_pool_tokens=_signal(kv_pool_gb, GB / KV_BYTES_PER_TOKEN),
@@ -69,8 +72,15 @@ def sample(
     )
 
 
+def observed_nothing(count: int) -> Observed:
+    """The view of an observer that hears one idle gateway."""
+    observer = FleetObserver(10.0, 5.0)
+    observer.apply(Batch("edge", 1, 1, ()), 0.0)
+    return observer.view(list(range(1, count + 1)), 0.0)
+
+
 def _signal(value: float | Signal, scale: float = 1.0) -> Signal:
     return value if isinstance(value, Signal) else measured(value * scale)
 
 
-__all__ = ["ABSENT", "GB", "UNSUPPORTED", "measured", "node", "sample"]
+__all__ = ["ABSENT", "GB", "UNSUPPORTED", "measured", "node", "observed_nothing", "sample"]

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--listen", metavar="HOST:PORT", help="gRPC: Envoys and agents")
     parser.add_argument("--http", metavar="HOST:PORT", help="metrics, health and admin pages")
     parser.add_argument("--state-dir", metavar="DIR", help="folder of what must survive a restart")
-    parser.add_argument("--policy", help="weighted_random or min_entropy")
+    parser.add_argument("--policy", help="equal_cost, weighted_random or min_entropy")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--policy",
-        choices=("weighted_random", "min_entropy"),
-        default="weighted_random",
-        help="how the filter picks (default weighted_random)",
+        choices=("equal_cost", "weighted_random", "min_entropy"),
+        default="equal_cost",
+        help="how the filter picks (default equal_cost)",
     )
     parser.add_argument(
         "--report",

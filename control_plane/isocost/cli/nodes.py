@@ -11,7 +11,7 @@ from typing import Any
 from isocost.cli.admin_client import add_http_argument, call
 from isocost.output import printable
 
-SUMMARY = "list the nodes with state, weight, entropy, load and settings by hand"
+SUMMARY = "list the nodes with state, numbers, load and settings by hand"
 EXAMPLES = """  isocost nodes
   isocost nodes --json | jq '.nodes[] | select(.state != "serving")'
 """
@@ -89,7 +89,10 @@ _COLUMNS: tuple[tuple[str, Callable[[Row, float], str]], ...] = (
     ("SINCE", _since),
     ("WEIGHT", _field("weight")),
     ("ENTROPY", _field("entropy")),
+    ("CAPACITY", _field("capacity")),
+    ("TOKENS/S", _field("prefill_tokens_per_s")),
     ("OPEN", _field("in_flight")),
+    ("PENDING", _field("pending_tokens")),
     ("WAITING", _field("waiting")),
     ("FREE", _field("free_vram_share")),
     ("LATENCY_MS", _field("latency_ms")),

@@ -112,6 +112,8 @@ def decode_node(node: roster_pb2.Node) -> Node:
         "gpu_kind": node.gpu_kind,
         "gpu_count": node.gpu_count,
         "models": [_model(model) for model in node.models],
+        "min_input_tokens": node.min_input_tokens,
+        "max_input_tokens": node.max_input_tokens,
     }
     try:
         settings = parse(NodeSettings, data, "node")
@@ -143,6 +145,7 @@ def _model(model: roster_pb2.Model) -> dict[str, object]:
         "weight_bytes": model.weight_bytes,
         "kv_bytes_per_token": model.kv_bytes_per_token,
         "max_length_tokens": model.max_length_tokens,
+        "adapters": list(model.adapters),
     }
 
 

@@ -3,6 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class LineSums(NamedTuple):
+    """Sums over ``n`` observations (x, y) of a straight line; y in seconds."""
+
+    n: float = 0.0
+    x: float = 0.0
+    xx: float = 0.0
+    y: float = 0.0
+    xy: float = 0.0
+
+
+NO_SUMS = LineSums()
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,6 +26,12 @@ class NodeObservation:
     ``in_flight`` and ``open_age_s_sum`` (sum of the open requests' ages) are the state at the time
     of the batch; everything else counts since the VM's previous batch. ``failed_attempts`` were
     listed before the node that answered; ``unknown_attempts`` failed on a node nobody can name.
+
+    ``pending_tokens`` (of prompts without a first token, without what caches hold) and
+    ``kv_tokens`` (of all open requests, their expected answers included) are state as well.
+    ``prefill`` are sums over first tokens of x = the node's pending tokens when the request was
+    sent, its own included, and y = the time to the first token; ``decode`` over streamed answers
+    of x = the node's open requests and y = the time per output token.
     """
 
     node_id: int
@@ -34,6 +54,31 @@ class NodeObservation:
     total_ms_sum: float = 0.0
     chunks: int = 0
     output_tokens: int = 0
+    pending_tokens: int = 0
+    kv_tokens: int = 0
+    prefill: LineSums = NO_SUMS
+    decode: LineSums = NO_SUMS
+    finish_stop: int = 0
+    finish_length: int = 0
+    finish_tool: int = 0
+    finish_other: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Beginnings of prompts, by their hashes, that a node was seen to have answered."""
+
+    node_id: int
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A finished answer. ``user_bucket`` is 1 + the user's hash mod 65,536; 0 = no user."""
+
+    user_bucket: int
+    model: str
+    output_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +100,5 @@ class Batch:
     fallback_no_eligible: int = 0
     fallback_host_failure: int = 0
     stale_choices: int = 0
+    placements: tuple[Placement, ...] = ()
+    answers: tuple[Answer, ...] = ()

@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isocost.observe.batch import Batch
+from isocost.observe.history import History
 from isocost.observe.inflight import InFlight
 from isocost.observe.latency import LastMeans, Latency
+from isocost.observe.placements import Placements
+from isocost.observe.shares import VmShares
+from isocost.observe.speeds import SpeedLearner, Speeds
 from isocost.observe.window import SlidingSums, grown
 from isocost.observe.workers import WorkerCount, Workers
 
@@ -67,11 +71,24 @@ class Tally:
 
 
 @dataclass(frozen=True)
+class SeenVm:
+    """What of one VM is in a view: its last batch that counts, and its share of the fleet's
+    requests, 0 = not known.
+    """
+
+    incarnation: int
+    sequence: int
+    share: float
+
+
+@dataclass(frozen=True)
 class Observed:
     """The gateways' view of n nodes, each array [n].
 
     ``in_flight`` is what the Envoys that speak have open, and all there is where
-    ``in_flight_known``; ``open_age_s_sum`` is the sum of those requests' ages. ``recent`` is over
+    ``in_flight_known``; ``open_age_s_sum`` is the sum of those requests' ages, ``pending_tokens``
+    of their prompts' tokens that have no answer yet, ``kv_tokens`` of all their tokens with the
+    expected answers'. ``recent`` is over
     the evidence window, ``total`` since the node was first seen; so is ``ended``, the requests that
     the node ended itself. ``failed_in_a_row`` counts the failures since its last good answer, the
     last of them at ``last_failed_s``.
@@ -80,6 +97,8 @@ class Observed:
     in_flight: NDArray[np.int64]
     in_flight_known: NDArray[np.bool_]
     open_age_s_sum: NDArray[np.float64]
+    pending_tokens: NDArray[np.int64]
+    kv_tokens: NDArray[np.int64]
     tpot: Latency
     first_byte: Latency
     recent: Tally
@@ -95,6 +114,8 @@ class FleetObserver:
     def __init__(self, latency_window_s: float, evidence_window_s: float) -> None:
         self._in_flight = InFlight()
         self._workers = Workers()
+        self._shares = VmShares()
+        self._speeds = SpeedLearner()
         self._rows: dict[int, int] = {}
         self._latencies = SlidingSums(latency_window_s, len(_LATENCIES))
         self._tpot, self._first_byte = LastMeans(), LastMeans()
@@ -105,6 +126,8 @@ class FleetObserver:
         self.decisions = Decisions()
         #: Since the start of this process.
         self.stale_choices = 0
+        self.placements = Placements()
+        self.history = History()
 
     def apply(self, batch: Batch, now_s: float) -> None:
         """Count a batch; one that arrives twice or late counts once."""
@@ -114,6 +137,9 @@ class FleetObserver:
             total = getattr(self.decisions, kind.name) + getattr(batch, kind.name)
             setattr(self.decisions, kind.name, total)
         self.stale_choices += batch.stale_choices
+        self._shares.add(batch, now_s)
+        self.placements.add(batch.placements)
+        self.history.add(batch.answers)
         if not batch.nodes:
             return
         rows = self._rows_of([node.node_id for node in batch.nodes])
@@ -121,6 +147,7 @@ class FleetObserver:
         latencies = np.array([_latencies_of(node) for node in batch.nodes], dtype=np.float64)
         self._latencies.add(rows, latencies, now_s)
         self._recent.add(rows, outcomes.astype(np.float64), now_s)
+        self._speeds.add(rows, batch.nodes)
         np.add.at(self._total, rows, outcomes)
         failed = outcomes[:, _FAILED].sum(axis=1)
         # Of failures and good answers in one batch nobody knows which came last.
@@ -138,6 +165,7 @@ class FleetObserver:
         self._in_flight.expire(now_s)
         self._workers.expire(now_s)
         in_flight, open_age_s_sum = self._in_flight.totals(node_ids, now_s)
+        pending_tokens, kv_tokens = self._in_flight.work(node_ids)
         rows = self._rows_of(node_ids)
         latencies = self._latencies.totals(now_s)
         total = self._total[rows].astype(np.float64)
@@ -145,6 +173,8 @@ class FleetObserver:
             in_flight,
             self._in_flight.known(node_ids),
             open_age_s_sum,
+            pending_tokens,
+            kv_tokens,
             tpot=self._tpot.update(latencies[:, 0], latencies[:, 1], now_s).of(rows),
             first_byte=self._first_byte.update(latencies[:, 2], latencies[:, 3], now_s).of(rows),
             recent=_tally(self._recent.totals(now_s)[rows]),
@@ -153,6 +183,18 @@ class FleetObserver:
             failed_in_a_row=self._in_a_row[rows],
             last_failed_s=self._last_failed_s[rows],
         )
+
+    def seen(self, now_s: float) -> tuple[SeenVm, ...]:
+        """The live VMs, as of the last view."""
+        live = self._in_flight.live()
+        shares = self._shares.of(live.keys(), now_s)
+        return tuple(SeenVm(vm[1], sequence, shares[vm]) for vm, sequence in live.items())
+
+    def speeds(self, node_ids: Sequence[int], pools: NDArray[np.intp], now_s: float) -> Speeds:
+        """How fast the nodes are, in the order of ``node_ids``; once per tick. ``pools`` [n]: nodes
+        that should be alike have the same number.
+        """
+        return self._speeds.update(self._rows_of(node_ids), pools, now_s)
 
     def outcomes(self, node_id: int) -> dict[str, int]:
         """Outcome counts of a node since it was first seen."""
@@ -174,6 +216,7 @@ class FleetObserver:
         self._tpot.keep(rows)
         self._first_byte.keep(rows)
         self._recent.keep(rows)
+        self._speeds.keep(rows)
         self._total = self._total[rows]
         self._in_a_row = self._in_a_row[rows]
         self._last_failed_s = self._last_failed_s[rows]
@@ -186,6 +229,7 @@ class FleetObserver:
         if len(known) > len(self._in_a_row):
             self._latencies.grow(len(known))
             self._recent.grow(len(known))
+            self._speeds.grow(len(known))
             self._tpot.grow(len(known))
             self._first_byte.grow(len(known))
             self._total = grown(self._total, len(known))

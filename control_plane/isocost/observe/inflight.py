@@ -1,4 +1,4 @@
-"""Open requests per node, summed over the VMs of every Envoy that is alive."""
+"""Open requests and their work per node, summed over the VMs of every Envoy that is alive."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ VM_GONE_S = 3.0
 #: a gateway that was taken down for good would keep its nodes from ever being known to be empty.
 ENVOY_MISSED_S = 60.0
 
-#: What is open on a node: how many requests, and the sum of their starting times in whole
-#: milliseconds, so that adding and taking away for months stays exact.
-_Share = tuple[int, int]
-_NOTHING: _Share = (0, 0)
+#: What is open on a node: how many requests, the sum of their starting times in whole milliseconds,
+#: their pending tokens and their KV tokens. Whole numbers: adding and taking away for months stays
+#: exact.
+_Share = tuple[int, int, int, int]
+_NOTHING: _Share = (0, 0, 0, 0)
 
 
 class InFlight:
@@ -50,6 +51,8 @@ class InFlight:
                 node.node_id: (
                     node.in_flight,
                     node.in_flight * now_ms - int(node.open_age_s_sum * 1e3),
+                    node.pending_tokens,
+                    node.kv_tokens,
                 )
                 for node in batch.nodes
                 if node.in_flight
@@ -69,6 +72,10 @@ class InFlight:
         for envoy, (since_s, _) in list(self._missed.items()):
             if now_s - since_s > ENVOY_MISSED_S:
                 del self._missed[envoy]
+
+    def live(self) -> dict[tuple[str, int], int]:
+        """By (Envoy, incarnation) of each live VM: the sequence of the last batch that counts."""
+        return {vm: self._sequence[vm] for vm in self._seen_s}
 
     def envoys(self) -> set[str]:
         """Those with a live VM."""
@@ -94,15 +101,31 @@ class InFlight:
         start_ms_sum = np.array([share[1] for share in shares], dtype=np.int64)
         return count, np.maximum(count * int(now_s * 1e3) - start_ms_sum, 0) / 1e3
 
+    def work(self, node_ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Pending tokens [n] and KV tokens [n] of the open requests."""
+        shares = [self._open.get(node_id, _NOTHING) for node_id in node_ids]
+        return (
+            np.array([share[2] for share in shares], dtype=np.int64),
+            np.array([share[3] for share in shares], dtype=np.int64),
+        )
+
     def _replace(self, vm: tuple[str, int], shares: Mapping[int, _Share]) -> None:
         """Put the VM's shares in place of its former ones."""
-        for node_id, (count, start_ms_sum) in self._vms.get(vm, {}).items():
-            left, starts = self._open[node_id]
-            if left == count:
+        for node_id, share in self._vms.get(vm, {}).items():
+            held = self._open[node_id]
+            if held[0] == share[0]:
                 del self._open[node_id]
             else:
-                self._open[node_id] = (left - count, starts - start_ms_sum)
-        for node_id, (count, start_ms_sum) in shares.items():
-            held, starts = self._open.get(node_id, _NOTHING)
-            self._open[node_id] = (held + count, starts + start_ms_sum)
+                self._open[node_id] = _added(held, share, -1)
+        for node_id, share in shares.items():
+            self._open[node_id] = _added(self._open.get(node_id, _NOTHING), share, 1)
         self._vms[vm] = shares
+
+
+def _added(held: _Share, share: _Share, sign: int) -> _Share:
+    return (
+        held[0] + sign * share[0],
+        held[1] + sign * share[1],
+        held[2] + sign * share[2],
+        held[3] + sign * share[3],
+    )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from google.protobuf import any_pb2
+from numpy.typing import NDArray
 
 from isocost.model import Node, NodeState
 from isocost.node_message import encode_node
+from isocost.observe.fleet import SeenVm
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import ROSTER, TABLE
 from isocost.score.columns import Floats
@@ -17,6 +21,23 @@ from isocost.v1 import roster_pb2, table_pb2
 
 #: The one resource of each of our types: the whole fleet.
 RESOURCE = "fleet"
+
+
+_LARGEST_COUNT = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """The columns for the predicted time of n nodes, each [n]; see table.proto."""
+
+    capacity: Floats
+    pending_tokens: NDArray[np.int64]
+    open: NDArray[np.int64]
+    kv_tokens: NDArray[np.int64]
+    token_s: Floats
+    request_s: Floats
+    extra_s: Floats
+    kv_capacity_tokens: Floats
 
 
 def encode_roster(nodes: Sequence[Node]) -> tuple[int, bytes]:
@@ -35,28 +56,65 @@ def encode_table(
     weight: Floats,
     entropy: Floats,
     states: Sequence[NodeState],
+    work: TableWork | None = None,
+    seen: Sequence[SeenVm] = (),
+    placements: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> bytes:
-    """A serialised table of n nodes in roster order; weight and entropy travel as float32."""
-    return table_pb2.Table(
+    """A serialised table of n nodes in roster order; real numbers travel as float32. ``placements``
+    are hashes by node.
+    """
+    table = table_pb2.Table(
         version=version,
         roster_version=roster_version,
         built_at_unix_ms=built_at_unix_ms,
-        weight=weight.astype(np.float32).tolist(),
-        entropy=entropy.astype(np.float32).tolist(),
+        weight=_floats(weight),
+        entropy=_floats(entropy),
         state=bytes(states),
-    ).SerializeToString()
+        seen=[
+            table_pb2.Seen(incarnation=vm.incarnation, sequence=vm.sequence, share=vm.share)
+            for vm in seen
+        ],
+        placements=[
+            table_pb2.Placement(node_id=node_id, blocks=blocks)
+            for node_id, blocks in placements.items()
+        ],
+    )
+    if work is not None:
+        table.capacity.extend(_floats(work.capacity))
+        table.pending_tokens.extend(_counts(work.pending_tokens))
+        table.open.extend(_counts(work.open))
+        table.kv_tokens.extend(_counts(work.kv_tokens))
+        table.token_s.extend(_floats(work.token_s))
+        table.request_s.extend(_floats(work.request_s))
+        table.extra_s.extend(_floats(work.extra_s))
+        table.kv_capacity_tokens.extend(_floats(work.kv_capacity_tokens))
+    return table.SerializeToString()
+
+
+def _floats(values: Floats) -> list[float]:
+    """As float32: what is finite stays finite."""
+    most = float(np.finfo(np.float32).max)
+    finite = np.where(np.isinf(values), values, np.clip(values, -most, most))
+    result: list[float] = finite.astype(np.float32).tolist()
+    return result
+
+
+def _counts(values: NDArray[np.int64]) -> list[int]:
+    result: list[int] = np.clip(values, 0, _LARGEST_COUNT).tolist()
+    return result
 
 
 def roster_resources(version: int, content: bytes) -> TypeResources:
     """The roster as the one resource of its type."""
-    return _fleet(ROSTER, f"{version:016x}", content)
+    return fleet_resources(ROSTER, f"{version:016x}", content)
 
 
 def table_resources(version: int, content: bytes) -> TypeResources:
     """The table as the one resource of its type."""
-    return _fleet(TABLE, str(version), content)
+    return fleet_resources(TABLE, str(version), content)
 
 
-def _fleet(type_url: str, version: str, content: bytes) -> TypeResources:
+def fleet_resources(type_url: str, version: str, content: bytes) -> TypeResources:
+    """A serialised message of ours as the one resource of its type."""
     body = any_pb2.Any(type_url=type_url, value=content).SerializeToString()
     return TypeResources(type_url, version, {RESOURCE: body})

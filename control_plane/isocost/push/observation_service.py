@@ -10,7 +10,15 @@ from typing import Protocol
 import grpc
 from google.protobuf.message import DecodeError
 
-from isocost.observe.batch import Batch, NodeObservation
+from isocost.observe.batch import (
+    NO_SUMS,
+    Answer,
+    Batch,
+    LineSums,
+    NodeObservation,
+    Placement,
+)
+from isocost.observe.history import BUCKETS
 from isocost.observe.workers import WorkerCount
 from isocost.v1 import observation_pb2
 
@@ -30,6 +38,10 @@ _COUNTS = (
     "total_count",
     "chunks",
     "output_tokens",
+    "finish_stop",
+    "finish_length",
+    "finish_tool",
+    "finish_other",
 )
 
 #: What a VM may claim. No machine holds more requests open on one node, and the sums of many VMs
@@ -37,6 +49,8 @@ _COUNTS = (
 _MOST_OPEN = 100_000
 #: Of one request, in seconds: longer than any answer takes.
 _LONGEST_S = 86_400.0
+#: Of one request, in tokens: more than any model's context.
+_MOST_TOKENS = 10_000_000
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +105,16 @@ def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
         stale_choices=batch.stale_choices,
         # Id 0 is the filter's word for a request that no node of the roster served.
         nodes=tuple(_node(node) for node in batch.nodes if node.node_id),
+        placements=tuple(
+            Placement(placement.node_id, tuple(placement.blocks))
+            for placement in batch.placements
+            if placement.node_id
+        ),
+        answers=tuple(
+            Answer(answer.user_bucket, answer.model, min(answer.output_tokens, _MOST_TOKENS))
+            for answer in batch.answers
+            if answer.user_bucket <= BUCKETS
+        ),
     )
 
 
@@ -111,7 +135,38 @@ def _node(node: observation_pb2.NodeObservation) -> NodeObservation:
         first_byte_ms_sum=_ms(node.first_byte_us_sum, counts["first_byte_count"]),
         tpot_ms_sum=_ms(node.tpot_us_sum, counts["tpot_count"]),
         total_ms_sum=_ms(node.total_us_sum, counts["total_count"]),
+        pending_tokens=min(node.pending_tokens, in_flight * _MOST_TOKENS),
+        kv_tokens=min(node.kv_tokens, in_flight * _MOST_TOKENS),
+        prefill=_line(
+            node.prefill_count,
+            node.prefill_tokens_sum,
+            node.prefill_tokens_sq_sum,
+            node.prefill_us_sum,
+            node.prefill_tokens_us_sum,
+            _MOST_OPEN * _MOST_TOKENS,
+        ),
+        decode=_line(
+            node.decode_count,
+            node.decode_open_sum,
+            node.decode_open_sq_sum,
+            node.decode_us_sum,
+            node.decode_open_us_sum,
+            _MOST_OPEN,
+        ),
     )
+
+
+def _line(count: int, x: float, xx: float, y_us: float, xy_us: float, most_x: int) -> LineSums:
+    """Sums of a straight line; none at all if they cannot be sums of ``count`` observations."""
+    y_s, xy_s = y_us / 1e6, xy_us / 1e6
+    possible = (
+        count > 0
+        and 0 <= x <= count * most_x
+        and 0 <= xx <= x * most_x
+        and 0 <= y_s <= count * _LONGEST_S
+        and 0 <= xy_s <= x * _LONGEST_S
+    )
+    return LineSums(count, x, xx, y_s, xy_s) if possible else NO_SUMS
 
 
 def _ms(sum_us: int, count: int) -> float:

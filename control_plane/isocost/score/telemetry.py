@@ -24,6 +24,8 @@ class FleetTelemetry:
     nvlink_active_fraction: Column
     kv_usage: Column
     kv_pool_bytes: Column
+    kv_pool_tokens: Column
+    running: Column
     waiting: Column
     net_bytes_per_s: Column
 
@@ -54,6 +56,8 @@ def fleet_telemetry(
         nvlink_active_fraction=gpus(lambda gpu: gpu.nvlink_active_fraction, "mean"),
         kv_usage=rows(lambda sample: sample.engine.kv_usage),
         kv_pool_bytes=derived(pool.value * kv_size.value, pool, kv_size),
+        kv_pool_tokens=pool,
+        running=rows(lambda sample: sample.engine.running),
         waiting=rows(lambda sample: sample.engine.waiting),
         net_bytes_per_s=rows(lambda sample: sample.net_bytes_per_s),
     )

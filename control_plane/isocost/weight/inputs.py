@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from isocost.config import Policy
 from isocost.model import SignalState
 from isocost.score.columns import Column
+from isocost.weight.cost import Costs
 from isocost.weight.decide import Decision
 
 _INPUTS: Mapping[Policy, tuple[str, ...]] = {
@@ -21,10 +22,11 @@ _INPUTS: Mapping[Policy, tuple[str, ...]] = {
         "nvlink_active_fraction",
     ),
     "min_entropy": ("kv_usage", "kv_pool_bytes", "waiting", "net_bytes_per_s"),
+    "equal_cost": ("token_s", "request_s", "kv_pool_tokens", "waiting", "nvlink_active_fraction"),
 }
 
 
-def signal_states(decision: Decision) -> dict[str, dict[str, int]]:
+def signal_states(decision: Decision, costs: Costs) -> dict[str, dict[str, int]]:
     """By signal: how many nodes have it measured, stale, absent and unsupported."""
     telemetry = decision.telemetry
     columns: Mapping[str, Column] = {
@@ -34,8 +36,12 @@ def signal_states(decision: Decision) -> dict[str, dict[str, int]]:
         "nvlink_active_fraction": telemetry.nvlink_active_fraction,
         "kv_usage": telemetry.kv_usage,
         "kv_pool_bytes": telemetry.kv_pool_bytes,
+        "kv_pool_tokens": telemetry.kv_pool_tokens,
         "waiting": telemetry.waiting,
         "net_bytes_per_s": telemetry.net_bytes_per_s,
+        # Learned from requests: absent until some were seen.
+        "token_s": costs.token,
+        "request_s": costs.request,
     }
     return {
         name: {state.name.lower(): int((column.state == state).sum()) for state in SignalState}

@@ -58,8 +58,7 @@ def refuse_ignored(override: Override, policy: Policy) -> None:
             f"weight: {override.weight:g} has no effect under min_entropy; set an entropy, or 0"
         )
     finite = override.entropy is not None and math.isfinite(override.entropy)
-    if policy == "weighted_random" and finite:
+    if policy != "min_entropy" and finite:
         raise RejectedError(
-            f"entropy: {override.entropy:g} has no effect under weighted_random; "
-            "set a weight, or inf"
+            f"entropy: {override.entropy:g} has no effect under {policy}; set a weight, or inf"
         )

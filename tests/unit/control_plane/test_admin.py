@@ -24,7 +24,17 @@ class FakeSubject:
         self.notes: list[Note] = []
         gauges = FleetGauges(
             nodes=["a"],
-            columns={"weight": [1], "entropy": [math.inf], "in_flight": [3], "share_factor": [0.5]},
+            columns={
+                "weight": [1],
+                "entropy": [math.inf],
+                "capacity": [0.5],
+                "in_flight": [3],
+                "pending_tokens": [700],
+                "kv_tokens": [900],
+                "token_seconds": [1e-4],
+                "request_seconds": [math.nan],
+                "share_factor": [0.5],
+            },
             states={"serving": 1, "lost": 0},
             signals={"kv_usage": {"measured": 0, "absent": 1}},
             missing_inputs=["kv_usage"],

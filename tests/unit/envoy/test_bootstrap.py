@@ -80,7 +80,12 @@ def test_the_bootstrap_uses_the_names_of_the_resources() -> None:
     (early,) = manager["early_header_mutation_extensions"]
     mutations = early["typed_config"]["mutations"]
     # A client on the same machine could set Envoy's retries and time limits otherwise.
-    for header in (names.DESTINATION_HEADER, "x-envoy-max-retries", "x-envoy-retry-on"):
+    for header in (
+        names.DESTINATION_HEADER,
+        names.PREVIOUS_NODE_HEADER,
+        "x-envoy-max-retries",
+        "x-envoy-retry-on",
+    ):
         assert {"remove": header} in mutations
     assert manager["rds"]["route_config_name"] == names.ROUTES
     (cluster,) = data["static_resources"]["clusters"]

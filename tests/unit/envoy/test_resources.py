@@ -91,12 +91,25 @@ def test_retries_equal_the_alternates_and_none_is_really_none() -> None:
 
 
 def test_the_filter_gets_its_settings_as_json() -> None:
-    settings = FilterSettings(policy="min_entropy", max_table_age_ms=750, alternates=1)
+    settings = FilterSettings(
+        policy="min_entropy",
+        max_table_age_ms=750,
+        alternates=1,
+        profile_limit_bytes=1024,
+        model_from="jwt:model,body",
+        user_from="jwt:sub",
+        projection=False,
+    )
     plugin = _plugin(EnvoySettings(), settings)
     assert json.loads(StringValue.parse(plugin.configuration.value).value) == {
         "policy": "min_entropy",
         "max_table_age_ms": 750,
         "alternates": 1,
+        "profile_limit_bytes": 1024,
+        "model_from": "jwt:model,body",
+        "user_from": "jwt:sub",
+        "projection": 0,
+        "dispersion": 1,
         "control_plane_cluster": "isocost_control_plane",
     }
 

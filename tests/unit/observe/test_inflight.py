@@ -152,3 +152,26 @@ def test_an_envoy_that_never_returns_is_not_waited_for_without_end() -> None:
         assert known(in_flight, [7]) == [False]
     in_flight.expire(now_s + 0.2)
     assert known(in_flight, [7]) == [True]
+
+
+def work_batch(vm: int, sequence: int, work: dict[int, tuple[int, int]]) -> Batch:
+    nodes = tuple(
+        NodeObservation(node_id, in_flight=1, pending_tokens=pending, kv_tokens=kv)
+        for node_id, (pending, kv) in work.items()
+    )
+    return Batch("edge-1", vm, sequence, nodes)
+
+
+def work(in_flight: InFlight, ids: list[int]) -> list[list[int]]:
+    return [column.tolist() for column in in_flight.work(ids)]
+
+
+def test_work_is_summed_replaced_and_goes_with_its_vm() -> None:
+    in_flight = InFlight()
+    in_flight.apply(work_batch(1, 0, {7: (1000, 1500), 8: (10, 20)}), 0.0)
+    in_flight.apply(work_batch(2, 0, {7: (200, 300)}), 2.0)
+    assert work(in_flight, [7, 8, 9]) == [[1200, 10, 0], [1800, 20, 0]]
+    in_flight.apply(work_batch(2, 1, {7: (0, 300)}), 2.2)
+    assert work(in_flight, [7]) == [[1000], [1800]]
+    in_flight.expire(VM_GONE_S + 0.1)
+    assert work(in_flight, [7, 8]) == [[0, 0], [300, 0]]

@@ -37,6 +37,12 @@ def plugin_configuration(settings: FilterSettings) -> str:
             "policy": settings.policy,
             "max_table_age_ms": settings.max_table_age_ms,
             "alternates": settings.alternates,
+            "profile_limit_bytes": settings.profile_limit_bytes,
+            "model_from": settings.model_from,
+            "user_from": settings.user_from,
+            # The filter's parser knows whole numbers and texts only.
+            "projection": int(settings.projection),
+            "dispersion": int(settings.dispersion),
             "control_plane_cluster": CONTROL_PLANE_CLUSTER,
         }
     )

@@ -1,0 +1,76 @@
+"""What goes into the time that the filter predicts for a request on each node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from isocost.model import SignalState
+from isocost.observe.fleet import Observed
+from isocost.observe.speeds import Speeds
+from isocost.score.columns import Column, Floats
+from isocost.score.telemetry import FleetTelemetry
+from isocost.weight.requests import MeanRequest
+
+#: A node that may get nothing is never asked; any time will do, as long as it is a number.
+_LEAST_FACTOR = 1e-3
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of n nodes, each [n]: seconds per pending token, seconds per open request, seconds of work
+    that no gateway knows of, and the tokens that the KV pool holds (0 = not known).
+
+    ``token`` and ``request`` are the learned numbers as signals: absent where a prior stands in.
+    """
+
+    token_s: Floats
+    request_s: Floats
+    extra_s: Floats
+    kv_capacity_tokens: Floats
+    token: Column
+    request: Column
+
+
+def costs(
+    speeds: Speeds,
+    request: MeanRequest,
+    telemetry: FleetTelemetry,
+    observed: Observed,
+    factor: Floats,
+) -> Costs:
+    """``factor`` [n] in [0,1] is the part of its share that a node's state leaves it: one that
+    warms counts as that much slower.
+    """
+    request_s = speeds.request_s(request.output_tokens)
+    state = np.maximum(factor, _LEAST_FACTOR)
+    token_s = speeds.token_s / state
+    pool = telemetry.kv_pool_tokens
+    return Costs(
+        token_s,
+        request_s / state,
+        _foreign_waiting(telemetry, observed) * request.prompt_tokens * token_s,
+        np.where(pool.known, pool.value, 0.0),
+        _learned(speeds.token_s, speeds.token_learned),
+        _learned(request_s, speeds.step_learned),
+    )
+
+
+def _foreign_waiting(telemetry: FleetTelemetry, observed: Observed) -> Floats:
+    """Requests in the engine's queue that came past the gateways, [n]: the engine has more than
+    they have open. Old counts and counts of gateways that are silent say nothing.
+    """
+    running, waiting = telemetry.running, telemetry.waiting
+    fresh = (
+        (running.state == SignalState.MEASURED)
+        & (waiting.state == SignalState.MEASURED)
+        & observed.in_flight_known
+    )
+    foreign = np.clip(running.value + waiting.value - observed.in_flight, 0.0, waiting.value)
+    return np.where(fresh, foreign, 0.0)
+
+
+def _learned(value: Floats, learned: np.typing.NDArray[np.bool_]) -> Column:
+    state = np.where(learned, SignalState.MEASURED, SignalState.ABSENT).astype(np.int8)
+    return Column(np.where(learned, value, 0.0), state, np.zeros_like(value))
