@@ -32,7 +32,9 @@ pub fn run<R: Send + 'static>(
 ) -> thread::Result<R> {
     let thread = thread::Builder::new().name(name);
     thread
-        .spawn(|| life(Envoy { roots: Vec::new(), hangs: false, next: 0, ticks: 0 }))
+        .spawn(|| {
+            life(Envoy { roots: Vec::new(), hangs: false, model: None, next: 0, ticks: 0 })
+        })
         .unwrap()
         .join()
 }
@@ -42,6 +44,8 @@ pub struct Envoy {
     pub roots: Vec<u32>,
     /// Its control plane says nothing, and closes nothing.
     pub hangs: bool,
+    /// What both nodes serve, of the next rosters.
+    pub model: Option<&'static str>,
     next: u32,
     ticks: u64,
 }
@@ -89,12 +93,12 @@ impl Envoy {
     fn push(&self) {
         let streams = world(|world| {
             let ads = world.streams.iter().filter(|(_, stream)| {
-                stream.method == ADS.as_bytes() && stream.sent.len() == 2 + stream.received
+                stream.method == ADS.as_bytes() && stream.sent.len() == 3 + stream.received
             });
             ads.map(|(token, _)| *token).collect::<Vec<_>>()
         });
         for token in streams {
-            self.message(token, &response(ROSTER_TYPE, &roster()));
+            self.message(token, &response(ROSTER_TYPE, &roster(self.model)));
             self.message(token, &response(TABLE_TYPE, &table()));
         }
     }
@@ -119,19 +123,22 @@ impl Envoy {
 
     /// A new request of the newest configuration, up to where Envoy sends it to a node.
     pub fn begin(&mut self) -> (u32, Routed) {
+        let id = self.open(&[]);
+        assert_eq!(proxy_on_request_headers(id, 3, true), CONTINUE);
+        (id, routed())
+    }
+
+    /// A new request with these headers, before the filter has seen it.
+    pub fn open(&mut self, headers: &[(&str, &str)]) -> u32 {
         self.next += 1;
         world(|world| {
-            world.request_headers.clear();
+            let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            world.request_headers = headers.collect();
             world.properties.remove(&b"isocost"[..]);
+            world.local_answer = None;
         });
         proxy_on_context_create(self.next, *self.roots.last().unwrap());
-        assert_eq!(proxy_on_request_headers(self.next, 3, true), CONTINUE);
-        let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap();
-        let routed = world(|world| Routed {
-            destination: world.request_headers.get(&b"x-isocost-destination"[..]).map(text),
-            decision: world.properties.get(&b"isocost"[..]).map(text),
-        });
-        (self.next, routed)
+        self.next
     }
 
     pub fn respond(&self, request: u32, node: &str, end: bool) {
@@ -176,6 +183,15 @@ impl Envoy {
     }
 }
 
+/// What has become of the request that was called last.
+pub fn routed() -> Routed {
+    let text = |bytes: &Vec<u8>| String::from_utf8(bytes.clone()).unwrap();
+    world(|world| Routed {
+        destination: world.request_headers.get(&b"x-isocost-destination"[..]).map(text),
+        decision: world.properties.get(&b"isocost"[..]).map(text),
+    })
+}
+
 /// Its token, if it is open.
 pub fn stream(method: &str) -> Option<u32> {
     world(|world| {
@@ -204,7 +220,7 @@ fn response(type_url: &str, resource: &[u8]) -> Vec<u8> {
     response
 }
 
-fn roster() -> Vec<u8> {
+fn roster(model: Option<&str>) -> Vec<u8> {
     let mut roster = Vec::new();
     put_fixed64(&mut roster, 1, ROSTER_VERSION);
     for (id, address) in (1..).zip(NODES) {
@@ -212,6 +228,11 @@ fn roster() -> Vec<u8> {
         put_fixed64(&mut node, 1, id);
         put_string(&mut node, 4, address.as_bytes());
         put_string(&mut node, 6, address.as_bytes());
+        if let Some(name) = model {
+            let mut model = Vec::new();
+            put_string(&mut model, 1, name.as_bytes());
+            put_bytes(&mut node, 9, &model);
+        }
         put_bytes(&mut roster, 2, &node);
     }
     roster

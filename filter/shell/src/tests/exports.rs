@@ -7,6 +7,7 @@
 pub use crate::_initialize;
 
 pub const CONTINUE: u32 = 0;
+pub const PAUSE: u32 = 1;
 
 unsafe extern "C" {
     pub safe fn proxy_on_memory_allocate(size: usize) -> *mut u8;
@@ -16,6 +17,8 @@ unsafe extern "C" {
     pub safe fn proxy_on_grpc_receive(root: u32, token: u32, size: usize);
     pub safe fn proxy_on_grpc_close(root: u32, token: u32, status: u32);
     pub safe fn proxy_on_request_headers(request: u32, headers: usize, end: bool) -> u32;
+    pub safe fn proxy_on_request_body(request: u32, size: usize, end: bool) -> u32;
+    pub safe fn proxy_on_request_trailers(request: u32, trailers: usize) -> u32;
     pub safe fn proxy_on_response_headers(request: u32, headers: usize, end: bool) -> u32;
     pub safe fn proxy_on_response_body(request: u32, size: usize, end: bool) -> u32;
     pub safe fn proxy_on_response_trailers(request: u32, trailers: usize) -> u32;

@@ -45,6 +45,8 @@ pub struct World {
     pub buffer: Vec<u8>,
     pub request_headers: BTreeMap<Vec<u8>, Vec<u8>>,
     pub response_headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Status and body of the filter's own answer.
+    pub local_answer: Option<(u32, Vec<u8>)>,
     pub shared: BTreeMap<Vec<u8>, (Vec<u8>, u32)>,
     /// None until somebody reads it.
     pub queue: Option<VecDeque<Vec<u8>>>,
@@ -68,6 +70,7 @@ impl World {
             buffer: Vec::new(),
             request_headers: BTreeMap::new(),
             response_headers: Vec::new(),
+            local_answer: None,
             shared: BTreeMap::new(),
             queue: None,
             streams: BTreeMap::new(),
@@ -180,22 +183,31 @@ unsafe extern "C" fn proxy_set_property(
 #[no_mangle]
 unsafe extern "C" fn proxy_get_buffer_bytes(
     _kind: u32,
-    _start: usize,
-    _max_len: usize,
+    start: usize,
+    max_len: usize,
     value: *mut *mut u8,
     value_len: *mut usize,
 ) -> u32 {
-    call("get_buffer_bytes", |world| give(&world.buffer, value, value_len))
+    call("get_buffer_bytes", |world| {
+        let end = start.saturating_add(max_len).min(world.buffer.len());
+        match world.buffer.get(start..end) {
+            Some(part) => give(part, value, value_len),
+            None => BAD_ARGUMENT,
+        }
+    })
 }
 
 #[no_mangle]
 unsafe extern "C" fn proxy_get_header_map_pairs(
-    _kind: u32,
+    kind: u32,
     value: *mut *mut u8,
     value_len: *mut usize,
 ) -> u32 {
     call("get_header_map_pairs", |world| {
-        let headers = &world.response_headers;
+        let of_request = world.request_headers.iter();
+        let of_request = of_request.map(|(name, value)| (name.clone(), value.clone()));
+        let headers =
+            if kind == 0 { of_request.collect() } else { world.response_headers.clone() };
         let number = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
         let mut pairs = number(headers.len()).to_vec();
         for text in headers.iter().flat_map(|(name, value)| [name, value]) {
@@ -247,6 +259,24 @@ unsafe extern "C" fn proxy_get_header_map_value(
     call("get_header_map_value", |world| match world.request_headers.get(bytes(name, name_len)) {
         Some(header) => give(header, value, value_len),
         None => NOT_FOUND,
+    })
+}
+
+#[allow(clippy::too_many_arguments)]
+#[no_mangle]
+unsafe extern "C" fn proxy_send_local_response(
+    status: u32,
+    _details: *const u8,
+    _details_len: usize,
+    body: *const u8,
+    body_len: usize,
+    _headers: *const u8,
+    _headers_len: usize,
+    _grpc_status: i32,
+) -> u32 {
+    call("send_local_response", |world| {
+        world.local_answer = Some((status, bytes(body, body_len).to_vec()));
+        OK
     })
 }
 
@@ -428,7 +458,6 @@ uncalled! {
     proxy_grpc_call
     proxy_grpc_close
     proxy_http_call
-    proxy_send_local_response
     proxy_set_buffer_bytes
     proxy_set_header_map_pairs
 }

@@ -1,6 +1,7 @@
 //! The whole filter natively, as Envoy runs it, on a host whose calls fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod bodies;
 mod envoy;
 mod exports;
 mod failing_calls;
