@@ -11,7 +11,7 @@ from isocost.errors import ConfigError
 @pytest.mark.parametrize(
     ("data", "field", "value", "allowed"),
     [
-        ({"weigth": {}}, "weigth", {}, "known here: discovery, entropy, envoy, filter, http"),
+        ({"weigth": {}}, "weigth", {}, "known here: discovery, entropy, envoy, filter, hist"),
         ({"weight": {"latency": 1}}, "weight.latency", 1, "latency_factor_per_ms"),
         (
             {"weight": {"latency_factor_per_ms": -0.1}},
@@ -25,6 +25,19 @@ from isocost.errors import ConfigError
         ({"tick_ms": 1}, "tick_ms", 1, "greater than or equal to 20"),
         ({"tick_ms": "fast"}, "tick_ms", "fast", "valid integer"),
         ({"filter": {"policy": "best"}}, "filter.policy", "best", "'weighted_random'"),
+        ({"filter": {"profile_limit_bytes": -1}}, "filter.profile_limit_bytes", -1, "equal to 0"),
+        ({"filter": {"model_from": "cookie:x"}}, "filter.model_from", "cookie:x", "header:NAME"),
+        ({"filter": {"user_from": "body,body"}}, "filter.user_from", "body,body", "each once"),
+        ({"filter": {"user_from": ""}}, "filter.user_from", "", "header:NAME"),
+        ({"filter": {"projection": 1}}, "filter.projection", 1, "valid boolean"),
+        ({"history": {"redis_url": "http://x"}}, "history.redis_url", "http://x", "redis"),
+        ({"models": [{"gpu_kinds": []}]}, "models.0.name", None, "required"),
+        (
+            {"models": [{"name": "m", "token_coefficients": [0.5]}]},
+            "models.0.token_coefficients",
+            [0.5],
+            "6 numbers",
+        ),
         ({"entropy": {"kv_per_gb": float("nan")}}, "entropy.kv_per_gb", None, "finite"),
         ({"entropy": {"capacity": {"H100": 0.0}}}, "entropy.capacity.H100", 0.0, "greater than 0"),
         ([], "(top level)", [], "dictionary"),
@@ -52,6 +65,11 @@ def test_a_bad_value_is_refused_by_name(
             "discovery.forget_after_ms",
         ),
         ({"states": {"eject_base_s": 400.0}}, "states.eject_max_s"),
+        ({"models": [{"name": "m"}, {"name": "m"}]}, "models.1.name"),
+        (
+            {"envoy": {"request_body_buffer_limit_bytes": 1000}},
+            "filter.profile_limit_bytes",
+        ),
     ],
 )
 def test_values_that_cannot_work_together_are_refused(data: object, field: str) -> None:
@@ -99,6 +117,9 @@ NODE = {"name": "a", "address": "192.0.2.1:8000", "rack": "r1", "host": "h1"}
         ({"name": ""}, "nodes.0.name"),
         ({"name": "a,b"}, "nodes.0.name"),
         ({"gpu_count": 0}, "nodes.0.gpu_count"),
+        ({"min_input_tokens": -1}, "nodes.0.min_input_tokens"),
+        ({"min_input_tokens": 512, "max_input_tokens": 512}, "nodes.0.max_input_tokens"),
+        ({"models": [{"name": "m", "adapters": [""]}]}, "nodes.0.models.0.adapters.0"),
     ],
 )
 def test_a_bad_node_is_refused_by_its_place(change: dict[str, object], field: str) -> None:
@@ -138,3 +159,18 @@ def test_an_ipv6_address_in_brackets_is_a_node_address() -> None:
 def test_an_agent_without_nodes_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"nodes: .* at least 1"):
         parse(AgentConfig, {"name": "host-1", "nodes": []}, "agent.yaml")
+
+
+def test_a_length_class_may_be_open_at_either_end() -> None:
+    for low, high in ((0, 0), (512, 0), (0, 512), (512, 4096)):
+        change = {"min_input_tokens": low, "max_input_tokens": high}
+        (node,) = parse(NodeListFile, {"nodes": [NODE | change]}, "nodes.yaml").nodes
+        assert node.node(1).min_input_tokens == low
+        assert node.node(1).max_input_tokens == high
+
+
+def test_the_policy_is_equal_cost_unless_said_otherwise() -> None:
+    settings = ControlPlaneConfig().filter
+    assert settings.policy == "equal_cost"
+    assert (settings.projection, settings.dispersion) == (True, True)
+    assert settings.profile_limit_bytes == 262_144

@@ -109,7 +109,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"unix://{folder}/redis.sock"
 
-    async def start(self) -> None:
+    def _spawn(self) -> None:
         self._process = subprocess.Popen(
             [
                 "redis-server",
@@ -118,6 +118,9 @@ class Server:
             ],
             stdout=subprocess.DEVNULL,
         )
+
+    async def start(self) -> None:
+        self._spawn()
         client = Redis.from_url(self.url)
         async with asyncio.timeout(START_S):
             while True:

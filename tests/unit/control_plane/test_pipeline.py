@@ -1,27 +1,38 @@
 """A tick publishes what belongs together, and never less than was known."""
 
 import logging
+import math
 from collections.abc import Callable, Set
 from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 from envoy_data_plane.envoy.config.core.v3 import HealthStatus
 from envoy_data_plane.envoy.config.endpoint.v3 import ClusterLoadAssignment
 from google.protobuf.any_pb2 import Any as Any_
 
 from isocost import pipeline
-from isocost.config import ControlPlaneConfig, DiscoverySettings
+from isocost.config import ControlPlaneConfig, DiscoverySettings, ModelPlacement
 from isocost.discovery.registry import Registry
 from isocost.discovery.report import AgentReport
 from isocost.errors import RejectedError
 from isocost.manual import Manual, Note
 from isocost.model import NodeSample, NodeState
-from isocost.observe.batch import Batch, NodeObservation
+from isocost.observe.batch import Answer, Batch, LineSums, NodeObservation, Placement
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import ENDPOINT_WEIGHTS_S, Pipeline
 from isocost.push.cache import Cache
 from isocost.push.snapshot import TypeResources
-from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROSTER, ROUTES, TABLE
+from isocost.push.type_urls import (
+    CLUSTER,
+    ENDPOINTS,
+    ESTIMATES,
+    EXTENSION,
+    ROSTER,
+    ROUTES,
+    TABLE,
+)
+from isocost.v1.estimates_pb2 import Estimates
 from isocost.v1.roster_pb2 import Roster
 from isocost.v1.table_pb2 import Table
 from isocost.weight.decide import Decision
@@ -38,13 +49,18 @@ READY_S = 0.4
 class Bench:
     """A pipeline with everything around it, on a clock of its own."""
 
-    def __init__(self, manual: Manual | None = None, expected: Set[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        manual: Manual | None = None,
+        expected: Set[str] = frozenset(),
+        models: tuple[ModelPlacement, ...] = (),
+    ) -> None:
         settings = DiscoverySettings(settle_ms=int(SETTLE_S * 1e3))
         self.registry = Registry(settings, 0.0)
         self.cache = Cache()
         self.observer = FleetObserver(10.0, 5.0)
         self.pipeline = Pipeline(
-            ControlPlaneConfig(discovery=settings),
+            ControlPlaneConfig(discovery=settings, models=models),
             self.registry,
             self.observer,
             self.cache,
@@ -402,3 +418,79 @@ def test_the_only_node_that_is_not_at_zero_by_hand_is_not_ejected(zero: Override
     bench.observer.apply(Batch("edge", 1, 1, (failures,)), 0.5)
     bench.run(0.6, sample(A), sample(B))
     assert bench.states() == [NodeState.SERVING, NodeState.SUSPECT]
+
+
+def test_what_the_gateways_work_on_is_in_the_table_once() -> None:
+    bench = serving(sample(A), sample(B))
+    work = NodeObservation(B.id, in_flight=2, started=2, pending_tokens=700, kv_tokens=900)
+    placed, answer = Placement(B.id, (11, 12)), Answer(3, "m", 100)
+    bench.observer.apply(Batch("edge", 9, 4, (work,), placements=(placed,), answers=(answer,)), 0.5)
+    bench.report(0.5, sample(A), sample(B))
+    bench.tick(0.6)
+    table = bench.table()
+    assert list(table.open) == [0, 2]
+    assert list(table.pending_tokens) == [0, 700]
+    assert list(table.kv_tokens) == [0, 900]
+    assert list(table.capacity) == [1.0, 1.0]
+    assert all(value > 0.0 for value in (*table.token_s, *table.request_s))
+    assert list(table.extra_s) == [0.0, 0.0]
+    assert all(value > 0.0 for value in table.kv_capacity_tokens)
+    assert [(vm.incarnation, vm.sequence) for vm in table.seen] == [(9, 4)]
+    assert [(item.node_id, list(item.blocks)) for item in table.placements] == [(B.id, [11, 12])]
+    bench.tick(0.8)
+    assert not bench.table().placements
+    assert list(bench.table().pending_tokens) == [0, 700]
+
+
+def test_estimates_follow_the_answers_within_two_seconds() -> None:
+    bench = serving(sample(A))
+    bench.observer.apply(Batch("edge", 1, 1, (), answers=(Answer(1, "m", 128),)), 0.5)
+    for now_s in (0.6, 1.6, 2.6):
+        bench.report(now_s, sample(A))
+        bench.tick(now_s)
+    made = Estimates.FromString(bench._fleet(ESTIMATES))
+    assert [(model.name, model.output_tokens) for model in made.models] == [("m", 128.0)]
+
+
+def test_a_slow_node_has_less_capacity_within_five_seconds() -> None:
+    nodes = [node(name, address=f"192.0.2.{place}:80") for place, name in enumerate("abcd", 1)]
+    bench = serving(*map(sample, nodes))
+    rng = np.random.default_rng(1)
+
+    def second(now_s: float, slow: float) -> float:
+        for _ in range(5):
+            now_s += 0.2
+            observations = []
+            for item in nodes:
+                x = rng.lognormal(7.0, 0.5, 3)
+                y = (0.05 + x / 15_000) * (slow if item.name == "b" else 1.0)
+                line = LineSums(3, x.sum(), (x * x).sum(), y.sum(), (x * y).sum())
+                observations.append(NodeObservation(item.id, started=3, prefill=line))
+            batch = Batch("edge", 1, int(now_s * 1000), tuple(observations))
+            bench.observer.apply(batch, now_s)
+            bench.report(now_s, *map(sample, nodes))
+            bench.tick(now_s)
+        return now_s
+
+    now_s = READY_S
+    for _ in range(20):
+        now_s = second(now_s, 1.0)
+    assert min(bench.table().capacity) > 0.9
+    for _ in range(5):
+        now_s = second(now_s, 3.0)
+    capacity = list(bench.table().capacity)
+    assert capacity[1] < 0.55
+    assert min(capacity[0], *capacity[2:]) > 0.9
+
+
+def test_a_node_that_may_serve_none_of_its_models_gets_nothing() -> None:
+    bench = Bench(models=(ModelPlacement(name="m", gpu_kinds=("A100",)),))
+    nodes = [node("a", address="192.0.2.1:80"), node("b", address="192.0.2.2:80", gpu_kind="A100")]
+    for now_s in (0.0, READY_S):
+        bench.report(now_s, *map(sample, nodes))
+        bench.tick(now_s + 0.1)
+    bench.tick(READY_S + 0.2)
+    assert [len(item.models) for item in bench.roster().nodes] == [0, 1]
+    assert list(bench.table().weight) == [0.0, 1.0]
+    assert list(bench.table().capacity) == [0.0, 1.0]
+    assert bench.table().entropy[0] == math.inf

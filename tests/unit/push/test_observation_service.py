@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isocost.observe.batch import Batch
+from isocost.observe.batch import Answer, Batch, LineSums, Placement
 from isocost.observe.fleet import Decisions, FleetObserver
 from isocost.observe.workers import WorkerCount
 from isocost.push.observation_service import decode_batch, decode_workers
@@ -98,3 +99,69 @@ def test_stale_choices_and_failures_of_the_host_add_up() -> None:
         observer.apply(decode_batch(batch), 0.0)
     assert observer.stale_choices == 6
     assert observer.decisions.fallback_host_failure == 4
+
+
+def test_work_placements_and_answers_are_taken_over() -> None:
+    message = report(
+        1,
+        in_flight=2,
+        pending_tokens=1000,
+        kv_tokens=3000,
+        prefill_count=2,
+        prefill_tokens_sum=30,
+        prefill_tokens_sq_sum=500,
+        prefill_us_sum=3_000_000,
+        prefill_tokens_us_sum=50_000_000,
+        decode_count=1,
+        decode_open_sum=4,
+        decode_open_sq_sum=16,
+        decode_us_sum=20_000,
+        decode_open_us_sum=80_000,
+        finish_stop=1,
+        finish_length=2,
+        finish_tool=3,
+        finish_other=4,
+    )
+    message.placements.add(node_id=NODE_ID, blocks=[1, 2**64 - 1])
+    message.placements.add(node_id=0, blocks=[5])
+    message.answers.add(user_bucket=65_536, model="m", output_tokens=9)
+    message.answers.add(user_bucket=65_537, model="m", output_tokens=9)
+    batch = decode_batch(message)
+    (node,) = batch.nodes
+    assert (node.pending_tokens, node.kv_tokens) == (1000, 3000)
+    assert node.prefill == LineSums(2, 30, 500, 3.0, 50.0)
+    assert node.decode == LineSums(1, 4, 16, 0.02, 0.08)
+    assert (node.finish_stop, node.finish_length) == (1, 2)
+    assert (node.finish_tool, node.finish_other) == (3, 4)
+    assert batch.placements == (Placement(NODE_ID, (1, 2**64 - 1)),)
+    assert batch.answers == (Answer(65_536, "m", 9),)
+
+
+def test_tokens_without_open_requests_count_nothing() -> None:
+    (node,) = decode_batch(report(1, pending_tokens=2**64 - 1, kv_tokens=2**64 - 1)).nodes
+    assert (node.pending_tokens, node.kv_tokens) == (0, 0)
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 2**64 - 1),
+    st.floats(),
+    st.integers(0, 2**64 - 1),
+    st.floats(),
+)
+def test_sums_that_cannot_be_teach_nothing_and_stop_no_tick(
+    count: int, x: int, xx: float, y_us: int, xy_us: float
+) -> None:
+    message = report(
+        1,
+        prefill_count=count,
+        prefill_tokens_sum=x,
+        prefill_tokens_sq_sum=xx,
+        prefill_us_sum=y_us,
+        prefill_tokens_us_sum=xy_us,
+    )
+    observer = FleetObserver(10.0, 5.0)
+    observer.apply(decode_batch(message), 0.0)
+    token_s = observer.speeds([NODE_ID], np.zeros(1, dtype=np.intp), 0.2).token_s
+    assert np.isfinite(token_s).all()
+    assert (token_s > 0.0).all()
