@@ -3,8 +3,10 @@
 
 mod fixtures;
 
+mod affinity;
 mod attempts;
 mod backlog;
+mod bursts;
 mod config;
 mod decoding;
 mod eligibility;
@@ -13,7 +15,9 @@ mod head;
 mod latency;
 mod lease;
 mod ledger;
+mod load;
 mod min_entropy;
+mod models;
 mod profile_body;
 mod profile_estimate;
 mod profile_prefix;
