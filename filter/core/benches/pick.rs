@@ -7,8 +7,9 @@ use std::rc::Rc;
 
 use criterion::{criterion_group, criterion_main, Criterion};
 use isocost_core::fleet::Fleet;
-use isocost_core::pick::Policy;
-use isocost_core::roster::{Roster, RosterNode};
+use isocost_core::load::Load;
+use isocost_core::pick::{Held, Policy, Query, Rules};
+use isocost_core::roster::{NodeModel, Roster, RosterNode};
 use isocost_core::table::{NodeState, Table};
 use isocost_core::wire::{put_bytes, put_fixed64};
 use isocost_core::Rng;
@@ -21,6 +22,8 @@ fn roster(count: usize) -> Rc<Roster> {
         address: format!("10.{}.{}.1:{}", slot / 256, slot % 256, 8000 + slot % 8),
         rack: format!("r{}", slot / 32),
         host: format!("h{}", slot / 8),
+        models: vec![NodeModel { name: String::from("m"), ..NodeModel::default() }],
+        ..RosterNode::default()
     };
     Rc::new(Roster::new(1, (0..count).map(node).collect()).unwrap())
 }
@@ -35,7 +38,31 @@ fn table(count: usize) -> Vec<u8> {
     put_bytes(&mut bytes, 4, &numbers());
     put_bytes(&mut bytes, 5, &numbers());
     put_bytes(&mut bytes, 6, &vec![NodeState::Serving as u8; count]);
+    for column in [7, 11, 12, 13] {
+        put_bytes(&mut bytes, column, &numbers());
+    }
+    for (column, varint) in [(8, [0x85, 0x27]), (9, [0x8a, 0x00]), (10, [0x90, 0x4e])] {
+        put_bytes(&mut bytes, column, &varint.repeat(count));
+    }
+    let kv_capacity: Vec<u8> = (0..count).flat_map(|_| 500_000f32.to_le_bytes()).collect();
+    put_bytes(&mut bytes, 14, &kv_capacity);
     bytes
+}
+
+fn rules(policy: Policy) -> Rules {
+    Rules { policy, alternates: 2, projection: true, dispersion: true }
+}
+
+/// A request of some user, with four nodes that hold a part of its prompt.
+fn query(number: u64, held: &[Held]) -> Query<'_> {
+    Query {
+        model: None,
+        prompt_tokens: 2000,
+        output_tokens: 200,
+        user: Some(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        prefix_key: Some(number),
+        held,
+    }
 }
 
 fn fleet(roster: &Rc<Roster>, table: &[u8]) -> Fleet {
@@ -43,13 +70,23 @@ fn fleet(roster: &Rc<Roster>, table: &[u8]) -> Fleet {
 }
 
 fn pick(criterion: &mut Criterion) {
-    for count in [128, 10_240] {
+    for count in [128, 1_024, 10_240] {
         let fleet = fleet(&roster(count), &table(count));
-        for policy in [Policy::WeightedRandom, Policy::MinEntropy] {
+        let mut load = Load::new(1);
+        load.rebase(&fleet);
+        for policy in Policy::ALL {
             let mut rng = Rng::with_seed(2);
+            let mut number = 0;
             let name = format!("pick/{}/{count}", policy.name());
             criterion.bench_function(&name, |bencher| {
-                bencher.iter(|| black_box(fleet.pick(policy, 2, &mut rng)));
+                bencher.iter(|| {
+                    number += 1;
+                    let slot = number as u32 * 61;
+                    let held = [0, 1, 2, 3]
+                        .map(|nth| Held { slot: (slot + nth) % count as u32, tokens: 500 });
+                    let query = query(number, &held);
+                    black_box(fleet.pick(&rules(policy), &query, &load, &mut rng))
+                });
             });
         }
         let mut rng = Rng::with_seed(3);
@@ -57,7 +94,8 @@ fn pick(criterion: &mut Criterion) {
         criterion.bench_function(&format!("pick_and_write/{count}"), |bencher| {
             bencher.iter(|| {
                 header.clear();
-                let pick = fleet.pick(Policy::WeightedRandom, 2, &mut rng).unwrap();
+                let rules = rules(Policy::WeightedRandom);
+                let pick = fleet.pick(&rules, &Query::default(), &load, &mut rng).unwrap();
                 fleet.write_destination(&pick, &mut header);
                 black_box(header.len())
             });
@@ -69,7 +107,13 @@ fn decode(criterion: &mut Criterion) {
     for count in [1_024, 10_240] {
         let (roster, table) = (roster(count), table(count));
         criterion.bench_function(&format!("decode_and_build/{count}"), |bencher| {
-            bencher.iter(|| black_box(fleet(&roster, &table)));
+            // The first request makes its pool ready.
+            let load = Load::new(1);
+            bencher.iter(|| {
+                let fleet = fleet(&roster, &table);
+                let mut rng = Rng::with_seed(4);
+                fleet.pick(&rules(Policy::EqualCost), &query(1, &[]), &load, &mut rng)
+            });
         });
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Chooser<'a> {
     pub rules: &'a Rules,
     pub query: &'a Query<'a>,
     pub load: &'a Load,
+    /// Room for the prompt and the answer; if the request fits nowhere, that of the largest node.
+    pub needed_tokens: f32,
     /// Only for min_entropy: what each request since the table adds, on capacity 1.
     pub request_entropy: f32,
     pub best: Option<u32>,
@@ -34,7 +36,7 @@ impl Chooser<'_> {
     }
 
     pub fn fits(&self, slot: u32) -> bool {
-        self.query.tokens() as f32 <= self.pool.place(slot).limit_tokens
+        self.needed_tokens <= self.pool.place(slot).limit_tokens
     }
 
     fn room(&self, slot: u32) -> f32 {
@@ -79,10 +81,9 @@ impl Chooser<'_> {
     }
 
     /// Takes some node where no draw found one that may have the request: one with room if there
-    /// is any, else that which has least too much. If it fits nowhere, then one of the largest.
+    /// is any, else that which has least too much.
     pub fn take_any(&mut self, rng: &mut Rng) {
         let roomy = &self.pool.roomy;
-        let fits_nowhere = !roomy.first().is_some_and(|&slot| self.fits(slot));
         let fits_elsewhere = roomy.last().is_some_and(|&slot| self.fits(slot));
         let slots = if fits_elsewhere { &self.pool.slots } else { roomy };
         let start = below(slots.len(), rng.u64(..));
@@ -93,7 +94,7 @@ impl Chooser<'_> {
                 return;
             }
             let room = self.room(slot);
-            if (fits_nowhere || self.fits(slot)) && room > least.0 {
+            if self.fits(slot) && room > least.0 {
                 least = (room, Some(slot));
             }
         }

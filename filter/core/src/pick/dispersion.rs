@@ -9,12 +9,13 @@ use crate::load::Standing;
 const GROWTH: f32 = 1.25;
 /// ... or less where others send too, whose counts are not known: their errors add up.
 const SHARED_GROWTH: f32 = 1.15;
-/// Or so many more than its share, all VMs together.
+/// Or so many more than its share, all VMs together; again less for several.
 const SLACK: f32 = 2.0;
-/// A VM's first requests go to any node that has none of it, so that a fleet of many VMs with
-/// little traffic is free in its choice. One more for so many nodes of a VM's part of the pool.
+const SHARED_SLACK: f32 = 1.5;
+/// A VM's first requests may go to any node that has none of it, so that many VMs with little
+/// traffic are free in their choice; and one more for so many nodes of a VM's part of the pool.
 const FREE: f32 = 2.0;
-const NODES_PER_FREE: f32 = 8.0;
+const NODES_PER_FREE: f32 = 16.0;
 /// The golden ratio: its multiples are spread evenly.
 const SPREAD: f32 = 0.618_034;
 
@@ -39,11 +40,19 @@ pub(super) fn room(
         return (GROWTH * share).max(share + SLACK) - count - 1.0;
     }
     let factor = standing.factor;
-    let free = FREE + pool.slots.len() as f32 / (NODES_PER_FREE * factor);
-    if count == 0.0 && (is_known_there || total < free) {
+    if count == 0.0 && (is_known_there || total < free(pool, factor)) {
         return 0.0;
     }
-    let allowed = (SHARED_GROWTH * share).max(share + SLACK / factor);
+    let allowed = (SHARED_GROWTH * share).max(share + SHARED_SLACK / factor);
     let place = standing.shares_through + slot as f32 * SPREAD;
     allowed - 1.0 / factor + place.fract() - count - 1.0
+}
+
+fn free(pool: &Pool, factor: f32) -> f32 {
+    if pool.order.best.is_empty() {
+        FREE + pool.slots.len() as f32 / (NODES_PER_FREE * factor)
+    } else {
+        // All VMs have the same order.
+        0.0
+    }
 }

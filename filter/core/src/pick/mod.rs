@@ -182,12 +182,14 @@ pub(crate) fn choose(
     rng: &mut Rng,
 ) -> Option<Pick> {
     let kv_bytes = query.model.map_or(0, |model| fleet.roster().kv_bytes_per_token(model));
+    let largest = pool.place(*pool.roomy.first()?).limit_tokens;
     let mut chooser = Chooser {
         fleet,
         pool,
         rules,
         query,
         load,
+        needed_tokens: (query.tokens() as f32).min(largest),
         request_entropy: cost::request_entropy(query, kv_bytes),
         best: None,
         best_cost: 0.0,

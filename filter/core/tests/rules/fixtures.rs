@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use isocost_core::fleet::Fleet;
 use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
-use isocost_core::load::Load;
+use isocost_core::load::{Load, Work};
 use isocost_core::pick::{Pick, Policy, Query, Rules};
 use isocost_core::roster::{Roster, RosterNode};
 use isocost_core::table::{NodeState, Table};
@@ -59,6 +59,49 @@ pub fn pure(policy: Policy, alternates: usize) -> Rules {
 /// Picks for a request of which nothing is known, by the draw alone.
 pub fn pick(fleet: &Fleet, policy: Policy, alternates: usize, rng: &mut Rng) -> Option<Pick> {
     fleet.pick(&pure(policy, alternates), &Query::default(), &Load::new(1), rng)
+}
+
+/// A VM with the table that all have.
+pub struct Vm {
+    pub fleet: Fleet,
+    pub load: Load,
+    /// Of the last request.
+    pub work: Work,
+    rng: Rng,
+}
+
+impl Vm {
+    pub fn new(roster: &Rc<Roster>, table: &Table, incarnation: u64, seed: u64) -> Vm {
+        let fleet = Fleet::build(Rc::clone(roster), table.clone()).unwrap();
+        let mut load = Load::new(incarnation);
+        load.rebase(&fleet);
+        Vm { fleet, load, work: Work::default(), rng: Rng::with_seed(seed * 1000 + incarnation) }
+    }
+
+    /// A new table comes.
+    pub fn renew(&mut self, table: Table) {
+        self.fleet = Fleet::build(Rc::clone(self.fleet.roster()), table).unwrap();
+        self.load.rebase(&self.fleet);
+    }
+
+    /// Picks and opens; the slot.
+    pub fn send(&mut self, rules: &Rules, query: &Query) -> usize {
+        let pick = self.fleet.pick(rules, query, &self.load, &mut self.rng).unwrap();
+        let node = self.fleet.roster().node(pick.first()).unwrap().id;
+        self.work = pick.work();
+        self.load.opened(node, self.work);
+        pick.first() as usize
+    }
+}
+
+/// With everything on.
+pub fn rules(policy: Policy) -> Rules {
+    Rules { policy, alternates: 0, projection: true, dispersion: true }
+}
+
+/// A request of which only the length is known.
+pub fn query() -> Query<'static> {
+    Query { prompt_tokens: 1000, output_tokens: 200, ..Query::default() }
 }
 
 /// Serving nodes with these weights, each on its own host.

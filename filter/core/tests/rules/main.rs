@@ -1,24 +1,27 @@
 //! The rules of the core, one file per concept.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod fixtures;
-
+mod affinity;
 mod asking;
 mod attempts;
 mod backlog;
+mod bursts;
 mod config;
 mod decoding;
 mod eligibility;
 mod estimates;
+mod fixtures;
 mod golden;
 mod head;
 mod jwt;
 mod latency;
 mod lease;
 mod ledger;
+mod load;
 mod marks;
 mod min_entropy;
 mod model_source;
+mod models;
 mod not_found;
 mod prefix_index;
 mod profile_body;
