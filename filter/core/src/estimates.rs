@@ -58,7 +58,7 @@ impl Estimates {
         one.saturating_mul(choices.unwrap_or(1).max(1))
     }
 
-    /// Of this model, or the defaults.
+    /// Of this model, or the defaults if it has none that are six and not below zero.
     pub fn coefficients(&self, model: &str) -> &Coefficients {
         self.model(model).map_or(&DEFAULT_COEFFICIENTS, |model| &model.coefficients)
     }
@@ -112,15 +112,11 @@ impl ModelEstimates {
                 _ => {}
             }
         }
-        match *numbers {
-            [] => {}
-            [letters, digits, punctuation, blank, cjk, other]
-                if numbers.iter().all(|number| number.is_finite() && *number >= 0.0) =>
-            {
-                model.coefficients =
-                    Coefficients { letters, digits, punctuation, blank, cjk, other };
-            }
-            _ => return Err(DecodeError::new("token coefficients are not six, or below zero")),
+        if !numbers.iter().all(|number| number.is_finite() && *number >= 0.0) {
+            numbers.clear();
+        }
+        if let [letters, digits, punctuation, blank, cjk, other] = *numbers {
+            model.coefficients = Coefficients { letters, digits, punctuation, blank, cjk, other };
         }
         Ok(model)
     }

@@ -21,24 +21,23 @@ const MAX_SOURCES: usize = 4;
 /// The places in their order, from a text such as "header:x-model,jwt:model,body"; None if it is
 /// anything else.
 pub fn parse_sources(text: &[u8]) -> Option<Vec<Source>> {
-    let mut sources = Vec::new();
-    for word in text.split(|&byte| byte == b',') {
-        sources.push(source(word).filter(|_| sources.len() < MAX_SOURCES)?);
-    }
-    Some(sources)
+    let sources: Option<Vec<Source>> = text.split(|&byte| byte == b',').map(source).collect();
+    sources.filter(|sources| sources.len() <= MAX_SOURCES)
 }
 
 fn source(word: &[u8]) -> Option<Source> {
     if word == b"body" {
         return Some(Source::Body);
     }
-    if let Some(header) = word.strip_prefix(b"header:") {
-        let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
-        let is_name = !header.is_empty() && header.iter().all(allowed);
-        return is_name.then(|| string(&header.to_ascii_lowercase()).ok().map(Source::Header))?;
-    }
-    let claim = word.strip_prefix(b"jwt:")?;
     // Claims are often addresses, as https://example.org/model.
-    let is_name = !claim.is_empty() && claim.iter().all(u8::is_ascii_graphic);
-    is_name.then(|| string(claim).ok().map(Source::Jwt))?
+    let (kind, name) = word.split_at_checked(word.iter().position(|&byte| byte == b':')? + 1)?;
+    if name.is_empty() || !name.iter().all(u8::is_ascii_graphic) {
+        return None;
+    }
+    let is_header = kind == b"header:";
+    // Envoy has no header with a capital.
+    if is_header && name.iter().any(u8::is_ascii_uppercase) || !is_header && kind != b"jwt:" {
+        return None;
+    }
+    string(name).ok().map(if is_header { Source::Header } else { Source::Jwt })
 }

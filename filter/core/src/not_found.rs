@@ -24,30 +24,18 @@ pub fn not_found_body(asked: &[u8], served: &mut dyn Iterator<Item = &str>) -> V
     body
 }
 
-/// Appends a text as it stands in a JSON string; what is not UTF-8 becomes U+FFFD.
-fn put_text(out: &mut Vec<u8>, mut text: &[u8]) {
-    while !text.is_empty() {
-        let (valid, invalid) = match from_utf8(text) {
-            Ok(_) => (text.len(), 0),
-            Err(error) => (error.valid_up_to(), error.error_len().unwrap_or(text.len())),
-        };
-        let (known, rest) = text.split_at_checked(valid).unwrap_or((text, &[]));
-        known.iter().for_each(|&byte| put_byte(out, byte));
-        if invalid > 0 {
-            out.extend_from_slice("\u{fffd}".as_bytes());
+/// Appends a text as it stands in a JSON string. A control character becomes a blank; what is not
+/// UTF-8 loses all that is not ASCII.
+fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+    let is_text = from_utf8(text).is_ok();
+    for &byte in text {
+        if matches!(byte, b'"' | b'\\') {
+            out.push(b'\\');
         }
-        text = rest.get(invalid..).unwrap_or_default();
-    }
-}
-
-fn put_byte(out: &mut Vec<u8>, byte: u8) {
-    const HEX: [u8; 16] = *b"0123456789abcdef";
-    match byte {
-        b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-        ..b' ' => {
-            let digit = HEX.get(usize::from(byte % 16)).copied().unwrap_or_default();
-            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', b'0' + byte / 16, digit]);
-        }
-        _ => out.push(byte),
+        out.push(match byte {
+            ..b' ' => b' ',
+            0x80.. if !is_text => b'?',
+            _ => byte,
+        });
     }
 }

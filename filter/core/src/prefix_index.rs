@@ -91,6 +91,8 @@ impl PrefixIndex {
             let is_same = entry.hash == hash && (entry.slot == slot || owners == MAX_OWNERS);
             if is_same || entry.hash == 0 {
                 oldest = index;
+            }
+            if is_same {
                 break;
             }
         }
@@ -127,19 +129,19 @@ impl PrefixIndex {
     /// A new roster: where each slot's node went, None if it is gone.
     pub fn remap(&mut self, new_slot: &dyn Fn(u32) -> Option<u32>) {
         let before = std::mem::take(&mut self.taken_in);
-        let moved: Vec<Option<u32>> = (0..before.len() as u32).map(new_slot).collect();
-        for (taken_in, slot) in before.iter().zip(&moved) {
+        let mut moved = Vec::with_capacity(before.len());
+        for (slot, taken_in) in before.iter().enumerate() {
+            let slot = new_slot(slot as u32);
             if let Some(count) = slot.and_then(|slot| self.count(slot)) {
                 *count = *taken_in;
             }
+            moved.push(slot);
         }
-        for bucket in &mut self.buckets {
-            let old = std::mem::take(bucket);
-            let known = old.iter().filter(|entry| entry.hash != 0).filter_map(|entry| {
-                let slot = (*moved.get(entry.slot as usize)?)?;
-                Some(Entry { slot, ..*entry })
-            });
-            bucket.iter_mut().zip(known).for_each(|(place, entry)| *place = entry);
+        for entry in self.buckets.iter_mut().flatten() {
+            match moved.get(entry.slot as usize) {
+                Some(Some(slot)) => entry.slot = *slot,
+                _ => *entry = Entry::default(),
+            }
         }
     }
 

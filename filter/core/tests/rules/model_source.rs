@@ -15,7 +15,7 @@ fn sources_keep_their_order() {
     for (text, expected) in [
         ("body", vec![Source::Body]),
         ("header:x-isocost-model,body", vec![header("x-isocost-model"), Source::Body]),
-        ("jwt:sub,header:X-User,body", vec![jwt("sub"), header("x-user"), Source::Body]),
+        ("jwt:sub,header:x-user,body", vec![jwt("sub"), header("x-user"), Source::Body]),
         ("jwt:https://example.org/model", vec![jwt("https://example.org/model")]),
         ("jwt:a,jwt:b,jwt:c,jwt:d", vec![jwt("a"), jwt("b"), jwt("c"), jwt("d")]),
     ] {
@@ -34,7 +34,8 @@ fn anything_else_is_refused() {
         "body, body",
         "header",
         "header:",
-        "header::authority",
+        "header:X-User",
+        "jwt",
         "header:x y",
         "header:x\u{e4}",
         "jwt:",
