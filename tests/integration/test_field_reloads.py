@@ -41,7 +41,7 @@ async def test_settings_that_change_under_open_streams_leave_no_vm_behind(
         for number in range(UPDATES):
             if number % 2 == 0:
                 await streams[number // 2].begin_stream()
-            settings = FilterSettings(max_table_age_ms=5001 + number)
+            settings = FilterSettings(policy="weighted_random", max_table_age_ms=5001 + number)
             ads.publish(serving(backend), filter_settings=settings)
             await wait_until(partial(_updates, envoy, number + 2), "an update")
         # The same code under the same name is the same VM, whatever its settings.

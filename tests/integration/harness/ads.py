@@ -21,6 +21,9 @@ from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROUTES
 from tests.integration.harness.observations import Observations
 from tests.integration.harness.ports import free_port
 
+#: What the filter is told where a test does not say: a draw by weight needs nothing but a table.
+WEIGHTED_RANDOM = FilterSettings(policy="weighted_random")
+
 
 class AdsServer:
     """``cache`` may be published to directly, for rosters and tables; ``observations`` has what
@@ -55,7 +58,7 @@ class AdsServer:
     ) -> None:
         """The cluster, its endpoints, the routes and the filter's settings, in one step."""
         envoy = envoy or EnvoySettings()
-        filter_settings = filter_settings or FilterSettings()
+        filter_settings = filter_settings or WEIGHTED_RANDOM
         self.cache.publish(
             _one(CLUSTER, node_cluster(envoy)),
             _one(ENDPOINTS, self._encoder.encode(endpoints)),

@@ -8,7 +8,7 @@ from itertools import count
 import aiohttp
 
 from isocost.config import FilterSettings
-from tests.integration.harness.ads import AdsServer
+from tests.integration.harness.ads import WEIGHTED_RANDOM, AdsServer
 from tests.integration.harness.backend import Backend
 from tests.integration.harness.envoy import Envoy, local_bootstrap
 from tests.integration.harness.gateway import post, serving, wait_for_members
@@ -26,7 +26,7 @@ async def picking_envoy(
     ads.publish(serving(*backends), filter_settings=filter_settings)
     envoy = start_envoy(local_bootstrap(ads.port))
     await wait_for_members(envoy, len(backends), len(backends))
-    policy = (filter_settings or FilterSettings()).policy
+    policy = (filter_settings or WEIGHTED_RANDOM).policy
     sent = count(1)
 
     async def picks() -> bool:
