@@ -10,6 +10,7 @@ from typing import Protocol
 from isocost.bench.trace import TraceRequest
 from isocost.fake.engine import Engine
 from isocost.fake.sequence import Prompt, coarse_marks
+from tests.benchmark.capacity import prompt_of
 
 
 @dataclass(slots=True)
@@ -42,11 +43,6 @@ class Slowdown:
     node: int
     factor: float
     from_s: float
-
-
-def prompt_of(item: TraceRequest) -> Prompt:
-    whole_blocks = item.blocks[: item.input_tokens // item.block_tokens]
-    return Prompt(item.input_tokens, whole_blocks, item.block_tokens)
 
 
 def replay(

@@ -11,21 +11,18 @@ from functools import partial
 import numpy as np
 
 from isocost.bench.load import load
-from isocost.bench.trace import TraceRequest
 from isocost.demo.fleet import MODEL
 from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware
 from isocost.fake.models import model_named
-from tests.benchmark.capacity import capacity_per_s
+from tests.benchmark.capacity import capacity_per_s, mix_of
 from tests.simulation.envoy import LeastRequest, RoundRobin
 from tests.simulation.equal_cost import EqualCost, Node
-from tests.simulation.fleet import Gateway, Request, prompt_of, replay
+from tests.simulation.fleet import Gateway, Request, replay
 
 KINDS = ("H100",) * 8 + ("A100",) * 8
 HARDWARE = {kind: Hardware(kind, 1, model_named(MODEL)) for kind in set(KINDS)}
 MAX_NUM_SEQS = 128
-#: How many requests the capacity is measured with, at most.
-CAPACITY_REQUESTS = 3000
 #: Learned speeds are those of prompts of this length.
 LEARNED_TOKENS = 2048
 WORKERS = 2
@@ -35,9 +32,9 @@ def engine(kind: str) -> Engine:
     return Engine(HARDWARE[kind].speed, HARDWARE[kind].kv_blocks, MAX_NUM_SEQS)
 
 
-def capacities(trace: Sequence[TraceRequest]) -> dict[str, float]:
+def capacities(source: str) -> dict[str, float]:
     """Requests of the trace a second that a node of each kind sustains."""
-    mix = [(prompt_of(item), item.output_tokens) for item in trace[:CAPACITY_REQUESTS]]
+    mix = mix_of(source)
     return {kind: capacity_per_s(partial(engine, kind), mix) for kind in HARDWARE}
 
 
@@ -96,8 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("| trace | policy | TTFT p50, ms | p99, ms | end to end mean, s | p99, s |")
     print("|---|---|---|---|---|---|")
     for name in options.trace or ("azure-conv", "mooncake", "abc"):
-        sample = load(name, seed=options.seed)
-        capacity = capacities(sample)
+        capacity = capacities(name)
         rate = options.load * sum(capacity[kind] for kind in KINDS)
         trace = load(name, seed=options.seed, rate=rate, duration_s=options.duration)
         mean = sum(item.output_tokens for item in trace) / len(trace)
