@@ -63,6 +63,14 @@ bench: setup filter-trap ## time the pick and the decoding; a day's pushes (432,
 bench-policies: setup ## our policies and Envoy's own on one fake fleet: reports in build/policies
 	$(BIN)/python -m tests.benchmark.policies $(ARGS)
 
+.PHONY: bench-quality
+bench-quality: setup ## equal_cost and Envoy's own policies on 16 fake nodes: reports in build/quality
+	$(BIN)/python -m tests.benchmark.quality $(ARGS)
+
+.PHONY: simulate
+simulate: $(VENV)/.installed ## the same comparison in virtual time, in a minute
+	$(BIN)/python -m tests.simulation.policies $(ARGS)
+
 .PHONY: bench-fleet
 bench-fleet: setup ## 32 fake nodes behind the gateway at 300 requests/s, and at 30/s token by token
 	$(BIN)/python -m tests.benchmark.full_fleet $(ARGS)

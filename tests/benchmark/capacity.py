@@ -5,11 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from isocost.bench.load import load
+from isocost.bench.trace import TraceRequest
 from isocost.fake.engine import Engine
 from isocost.fake.sequence import Prompt, coarse_marks
 
 #: Enough over the capacity that requests always wait, little enough that they come one by one.
 OVERLOAD = 1.5
+#: More than ten times what an engine with vLLM's settings runs at once.
+MIX_REQUESTS = 3000
+_GENERATED_S = 300.0
+
+
+def mix_of(source: str) -> list[tuple[Prompt, int]]:
+    """Prompts and output tokens of a trace, enough of them to measure a capacity."""
+    if source == "abc":
+        requests = load(source, duration_s=_GENERATED_S, rate=MIX_REQUESTS / _GENERATED_S)
+    else:
+        requests = load(source)[:MIX_REQUESTS]
+    return [(prompt_of(item), item.output_tokens) for item in requests]
+
+
+def prompt_of(item: TraceRequest) -> Prompt:
+    whole_blocks = item.blocks[: item.input_tokens // item.block_tokens]
+    return Prompt(item.input_tokens, whole_blocks, item.block_tokens)
 
 
 def capacity_per_s(start: Callable[[], Engine], requests: Sequence[tuple[Prompt, int]]) -> float:

@@ -13,14 +13,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from isocost.bench.load import load
-from isocost.bench.trace import TraceRequest
 from isocost.demo.fleet import CAPACITY, MODEL, by_rack, fleet
 from isocost.demo.processes import Processes
 from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware
 from isocost.fake.models import model_named
-from isocost.fake.sequence import Prompt
-from tests.benchmark.capacity import capacity_per_s
+from tests.benchmark.capacity import capacity_per_s, prompt_of
 from tests.benchmark.stage import NODE_PORT, Stage
 
 NODES = fleet(NODE_PORT)
@@ -37,11 +35,6 @@ def fleet_capacity_per_s(trace: str, seed: int) -> float:
     mix = [(prompt_of(item), item.output_tokens) for item in load(trace, seed=seed)]
     kinds = [node.gpu_kind for node in NODES]
     return sum(kinds.count(kind) * capacity_per_s(engine_of(kind), mix) for kind in set(kinds))
-
-
-def prompt_of(item: TraceRequest) -> Prompt:
-    whole_blocks = item.blocks[: item.input_tokens // item.block_tokens]
-    return Prompt(item.input_tokens, whole_blocks, item.block_tokens)
 
 
 def engine_of(kind: str) -> Callable[[], Engine]:

@@ -64,13 +64,13 @@ class Stage:
         for name, nodes in agents.items():
             agent = {"name": name, "control_plane": listen, "nodes": [dict(node) for node in nodes]}
             self._start_daemon("agent", f"{index}-{name}", agent, LOAD_NICE)
-        bootstrap_settings = BootstrapSettings(
-            node_id=policy,
-            listen=f"127.0.0.1:{GATEWAY_PORT + index}",
-            admin=f"127.0.0.1:{ADMIN_PORT + index}",
-            control_plane=listen,
-        )
-        return self._start_envoy(bootstrap(bootstrap_settings), f"http://{http}")
+        return self._start_filter_envoy(policy, listen, f"http://{http}")
+
+    def start_another(self, gateway: Gateway) -> Gateway:
+        """One more Envoy of the control plane of ``gateway``."""
+        index = self.gateways.index(gateway)
+        listen = f"127.0.0.1:{GRPC_PORT + index}"
+        return self._start_filter_envoy("another", listen, gateway.control_plane)
 
     def start_plain(self, policy: str, addresses: Sequence[str]) -> Gateway:
         """An Envoy with one of its own policies."""
@@ -109,6 +109,16 @@ class Stage:
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
         flags = [*_ISOCOST, command, "--config", str(path)]
         self._processes.start(f"{command}-{name}", flags, nice=nice)
+
+    def _start_filter_envoy(self, name: str, control_plane: str, http_url: str | None) -> Gateway:
+        index = len(self.gateways)
+        settings = BootstrapSettings(
+            node_id=f"{name}-{index}",
+            listen=f"127.0.0.1:{GATEWAY_PORT + index}",
+            admin=f"127.0.0.1:{ADMIN_PORT + index}",
+            control_plane=control_plane,
+        )
+        return self._start_envoy(bootstrap(settings), http_url)
 
     def _start_envoy(self, config: Mapping[str, object], control_plane: str | None) -> Gateway:
         index = len(self.gateways)

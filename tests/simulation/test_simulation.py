@@ -1,0 +1,95 @@
+"""The simulated gateways do what they are there to show."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from isocost.bench.trace import TraceRequest
+from isocost.fake.engine import Engine
+from isocost.fake.sequence import Prompt
+from isocost.fake.speeds import Speed
+from tests.simulation.envoy import LeastRequest, RoundRobin
+from tests.simulation.equal_cost import EqualCost, Node
+from tests.simulation.fleet import Request, Slowdown, replay
+from tests.simulation.policies import result
+from tests.simulation.work import Work
+
+#: 20 us a prompt token, 10 ms a step.
+FAST = Speed(0.0, 0.01, 0.0, 0.0, 2e-5, 0.0, 0.0)
+SLOW = Speed(0.0, 0.02, 0.0, 0.0, 6e-5, 0.0, 0.0)
+
+
+def engines() -> list[Engine]:
+    return [Engine(speed, 20_000, 64) for speed in (FAST, FAST, SLOW, SLOW)]
+
+
+def learned() -> list[Node]:
+    return [
+        Node(speed.token_s, 320_000, capacity) for speed, capacity in ((FAST, 3.0), (SLOW, 1.0))
+    ] * 2
+
+
+def in_pairs() -> list[Engine]:
+    return [Engine(speed, 20_000, 64) for speed in (FAST, SLOW, FAST, SLOW)]
+
+
+def trace(count: int, every_s: float) -> list[TraceRequest]:
+    """Every eighth prompt is long."""
+    return [
+        TraceRequest(number * every_s, 8000 if number % 8 == 0 else 500, 40)
+        for number in range(count)
+    ]
+
+
+def test_a_request_takes_what_the_engine_takes() -> None:
+    (only,) = replay([TraceRequest(1.0, 1000, 11)], engines(), RoundRobin(1, 1, 1))
+    assert only.first_token_s == pytest.approx(1.03)  # One step, and 1,000 x 20 us.
+    assert only.finished_s == pytest.approx(1.13)
+
+
+def test_a_slowed_node_is_slow_from_then_on() -> None:
+    items = [TraceRequest(at_s, 1000, 1) for at_s in (0.0, 1.0, 2.0)]
+    done = replay(items, engines(), RoundRobin(1, 1, 1), Slowdown(0, 3, 1.5))
+    waits = [(item.first_token_s or 0.0) - item.arrival_s for item in done]
+    assert waits == pytest.approx([0.03, 0.03, 0.09])
+
+
+def test_least_request_counts_per_envoy() -> None:
+    requests = [Request(number, 0.0, Prompt(1), 1) for number in range(40)]
+    counts = {
+        envoys: Counter(map(LeastRequest(4, envoys, 1).choose, [0.0] * 40, requests))
+        for envoys in (1, 20)
+    }
+    assert max(counts[1].values()) <= 12 < max(counts[20].values())
+
+
+def test_equal_cost_knows_sizes_and_speeds() -> None:
+    items = trace(1200, 0.025)
+    least = result(replay(items, in_pairs(), LeastRequest(4, 1, 1)))
+    equal = result(replay(items, in_pairs(), EqualCost(learned(), 2, 40, 1)))
+    assert equal.ttft_p99_ms < 0.65 * least.ttft_p99_ms
+    assert equal.e2e_mean_s < least.e2e_mean_s
+
+
+@pytest.mark.parametrize("dispersion", [True, False])
+def test_the_cap_bounds_a_burst(dispersion: bool) -> None:
+    """One node seems ten times as fast: without the cap it gets nearly everything."""
+    nodes = [Node(1e-6 if index == 0 else 1e-4, 10**9, 1.0) for index in range(8)]
+    gateway = EqualCost(nodes, 4, 40, 1, dispersion=dispersion)
+    requests = [Request(number, 0.001, Prompt(500), 40) for number in range(200)]
+    most = max(Counter(gateway.choose(0.001, request) for request in requests).values())
+    assert (most <= 1.25 * 200 / 8 + 1) is dispersion
+
+
+@pytest.mark.parametrize(
+    ("own", "table", "seen", "factor", "expected"),
+    [(5.0, 20.0, 2.0, 4.0, 32.0), (1.0, 20.0, 2.0, 4.0, 16.0), (9.0, 2.0, 9.0, 4.0, 9.0)],
+    ids=["own grew", "own ended", "never below the own"],
+)
+def test_a_table_is_corrected_by_the_own_change_since(
+    own: float, table: float, seen: float, factor: float, expected: float
+) -> None:
+    works = [Work(value, value, value) for value in (own, table, seen, expected)]
+    assert works[0].projected(works[1], works[2], factor) == works[3]
