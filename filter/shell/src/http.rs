@@ -15,7 +15,7 @@ use isocost_core::usage::UsageScanner;
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 
-use crate::host::{self, Buffer};
+use crate::host::{self, sdk, Buffer};
 use crate::logfmt::{write_decision, Decision};
 use crate::response::{is_nodes_answer, Flags, Upstream};
 use crate::vm::{self, Vm};
@@ -198,6 +198,8 @@ impl Request {
 }
 
 impl Context for Request {
+    sdk::context_calls!();
+
     fn on_done(&mut self) -> bool {
         if self.followed {
             vm::with(|vm| self.close(vm));
@@ -207,6 +209,8 @@ impl Context for Request {
 }
 
 impl HttpContext for Request {
+    sdk::http_context_calls!();
+
     fn on_http_request_headers(&mut self, _headers: usize, _end: bool) -> Action {
         let now_us = host::monotonic_us().ok();
         vm::with(|vm| {
