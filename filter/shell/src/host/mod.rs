@@ -4,7 +4,10 @@
 //! The only module with `unsafe` and the only one that makes host calls. Values are bytes, because
 //! headers need not be UTF-8.
 mod abi;
+#[cfg(target_family = "wasm")]
+mod allocator;
 mod failures;
+pub mod sdk;
 
 use std::ptr::null_mut;
 
