@@ -47,6 +47,11 @@ _SCATTER = 0.5
 _BELIEVED = 3.0
 _LARGE = 1.4
 
+#: A pool whose x hardly varies shows no slope: its nodes' own are worth no more than this part of
+#: the usual spread lets them.
+_LEAST_SPREAD = 0.01
+_ROUNDING = 1e-9
+
 #: A node is at most so much faster than the prior: no time is ever predicted as nothing.
 _FASTEST = 0.01
 
@@ -146,7 +151,10 @@ def _lines(sums: Floats, pools: Rows, prior: float, typical_xx: float) -> _Lines
     # Spread around each node's own means, so that an intercept of its own is taken out. What does
     # not rise with x at all is no evidence for a node faster than nothing.
     xx = np.maximum(sums[:, _XX] - x * x / some, 0.0)
-    xy = np.clip(sums[:, _XY] - x * y / some, 0.0, None)
+    xy = np.maximum(sums[:, _XY] - x * y / some, 0.0)
+    # Of observations that are all alike only rounding is left.
+    alike = xx <= _ROUNDING * sums[:, _XX]
+    xx[alike] = xy[alike] = 0.0
     pool_xx = _per_pool(xx, pools)
     pool_n = np.maximum(_per_pool(count, pools), 1e-12)
     prior_xx = _PRIOR_WORTH * typical_xx
@@ -158,7 +166,7 @@ def _lines(sums: Floats, pools: Rows, prior: float, typical_xx: float) -> _Lines
     credit = _LEVEL_WORTH * np.where(mean > 0.0, mean, 1.0)
     level = (y + credit) / (expected + credit)
     spread = (pool_xx / pool_n)[pools]
-    worth = _POOL_WORTH * np.where(spread > 0.0, spread, typical_xx)
+    worth = _POOL_WORTH * np.maximum(spread, _LEAST_SPREAD * typical_xx)
     slope = (xy + worth * pool_slope[pools] * level) / (xx + worth)
     slope = np.maximum(slope, _FASTEST * prior)
     start = np.where(count > 0.0, np.maximum(y - slope * x, 0.0) / some, pool_start[pools])

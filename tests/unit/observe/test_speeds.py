@@ -68,7 +68,7 @@ def test_the_constants_of_noisy_data_are_recovered_within_ten_per_cent(seed: int
     truth = [1 / 15_000, 1 / 15_000, 1 / 7_500, 1 / 7_500]
     traffic = Traffic(truth, [0, 0, 1, 1], seed)
     traffic.step_s = [2e-4, 2e-4, 4e-4, 4e-4]
-    speeds = traffic.run(60.0, [20.0] * 4, noise=0.2)
+    speeds = traffic.run(60.0, [20.0] * 4, noise=0.15)
     assert speeds.token_s / truth == pytest.approx(np.ones(4), abs=0.1)
     assert speeds.step_s / traffic.step_s == pytest.approx(np.ones(4), abs=0.1)
     assert speeds.token_learned.all()
