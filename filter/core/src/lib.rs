@@ -19,9 +19,10 @@ pub mod pick;
 pub mod profile;
 pub mod roster;
 mod sort;
+pub mod stream;
 pub mod table;
-pub mod usage;
 pub mod wire;
+pub mod work;
 pub mod workers;
 pub mod xds;
 

@@ -8,10 +8,11 @@ use isocost_core::attempts::judge;
 use isocost_core::config::FilterConfig;
 use isocost_core::head::Head;
 use isocost_core::latency::Timing;
-use isocost_core::ledger::{Ending, Outcome};
+use isocost_core::ledger::{Ending, Outcome, Prefill};
 use isocost_core::pick::{Pick, Reason};
 use isocost_core::roster::Roster;
-use isocost_core::usage::UsageScanner;
+use isocost_core::stream::AnswerScanner;
+use isocost_core::work::Work;
 use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 
@@ -39,8 +40,12 @@ pub struct Request {
     /// The node on which this request is counted as open.
     node: Option<u64>,
     opened_unix_ms: u64,
+    /// What it was expected to weigh when it was picked.
+    work: Work,
+    /// Of the picked node then, its own included.
+    pending_tokens: u32,
     timing: Timing,
-    usage: Option<UsageScanner>,
+    scanner: Option<AnswerScanner>,
     answer: Answer,
     attempts: u64,
 }
@@ -65,8 +70,10 @@ impl Request {
             listed: None,
             node: None,
             opened_unix_ms: 0,
+            work: Work::default(),
+            pending_tokens: 0,
             timing: Timing::start(0),
-            usage: None,
+            scanner: None,
             answer: Answer::None,
             attempts: 0,
         }
@@ -89,7 +96,7 @@ impl Request {
         vm.ledger.decide(decision.reason);
         self.node = self.listed_node();
         if let Some(node) = self.node {
-            vm.ledger.open(node, self.opened_unix_ms);
+            vm.ledger.open(node, self.opened_unix_ms, self.work);
         }
     }
 
@@ -151,9 +158,11 @@ impl Request {
     fn move_to(&mut self, node: u64, vm: &mut Vm) {
         match self.node {
             Some(counted) if counted == node => {}
-            Some(counted) => vm.ledger.reassign(counted, node, self.opened_unix_ms),
+            Some(counted) => {
+                vm.ledger.reassign(counted, node, self.opened_unix_ms, self.work);
+            }
             None if node == NO_NODE => return,
-            None => vm.ledger.open(node, self.opened_unix_ms),
+            None => vm.ledger.open(node, self.opened_unix_ms, self.work),
         }
         self.node = Some(node);
     }
@@ -175,10 +184,12 @@ impl Request {
         let Some(node) = self.node else { return };
         let ending = Ending::of(status, complete, flags.client_gone());
         let good = status.is_some_and(|status| status < 400);
-        let output_tokens = self.usage.and_then(|usage| usage.output_tokens());
+        let output_tokens = self.scanner.as_ref().and_then(AnswerScanner::output_tokens);
         vm.ledger.close(
             node,
             self.opened_unix_ms,
+            self.work,
+            self.timing.had_first_token(),
             &Outcome {
                 ending,
                 first_byte_us: self.timing.first_byte_us(self.attempts).filter(|_| good),
@@ -186,8 +197,33 @@ impl Request {
                 total_us: self.timing.total_us().filter(|_| good && complete),
                 chunks: self.timing.chunks(),
                 output_tokens,
+                finish: self.scanner.as_ref().and_then(AnswerScanner::finish),
             },
         );
+    }
+
+    /// A piece of the node's answer came.
+    fn piece(&mut self, size: usize, vm: &mut Vm) {
+        let Answer::Begun(status) = self.answer else { return };
+        let now_us = host::monotonic_us().ok();
+        if let Some(node) = self.node {
+            vm.ledger.progress(node);
+        }
+        let mut output_events = 0;
+        if let Some(scanner) = &mut self.scanner {
+            scanner.feed(&host::buffer(Buffer::ResponseBody, size).unwrap_or_default());
+            output_events = scanner.output_events();
+        }
+        let Some(now_us) = now_us else { return };
+        let is_first_token = self.timing.chunk(now_us, output_events);
+        if let Some(node) = self.node.filter(|_| is_first_token) {
+            let first_token_us = self.timing.first_token_us(self.attempts);
+            let prefill = first_token_us.filter(|_| status < 400).map(|first_token_us| Prefill {
+                pending_tokens: self.pending_tokens,
+                first_token_us,
+            });
+            vm.ledger.first_token(node, self.work, prefill);
+        }
     }
 
     fn complete(&mut self) {
@@ -236,7 +272,7 @@ impl HttpContext for Request {
         };
         if let Answer::Begun(_) = self.answer {
             self.timing.answered(head.event_stream);
-            self.usage = head.has_usage.then(UsageScanner::new);
+            self.scanner = head.has_usage.then(|| AnswerScanner::new(head.event_stream));
         }
         if end {
             self.complete();
@@ -245,18 +281,11 @@ impl HttpContext for Request {
     }
 
     fn on_http_response_body(&mut self, size: usize, end: bool) -> Action {
-        if let Answer::Begun(_) = self.answer {
-            if size > 0 {
-                if let Ok(now_us) = host::monotonic_us() {
-                    self.timing.chunk(now_us);
-                }
-                if let Some(usage) = &mut self.usage {
-                    usage.feed(&host::buffer(Buffer::ResponseBody, size).unwrap_or_default());
-                }
-            }
-            if end {
-                self.complete();
-            }
+        if size > 0 {
+            vm::with(|vm| self.piece(size, vm));
+        }
+        if end {
+            self.complete();
         }
         Action::Continue
     }

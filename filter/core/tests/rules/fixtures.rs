@@ -6,6 +6,7 @@ use isocost_core::fleet::Fleet;
 use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
 use isocost_core::roster::{Roster, RosterNode};
 use isocost_core::table::{NodeState, Table};
+use isocost_core::work::Work;
 use proptest::test_runner::{Config, RngSeed};
 
 pub const ROSTER_VERSION: u64 = 11;
@@ -61,7 +62,7 @@ pub fn entropic(entropy: &[f32]) -> Fleet {
 pub fn batch(incarnation: u64, leaving: bool) -> Vec<u8> {
     let header = BatchHeader { envoy: b"e", incarnation, sequence: 1, table_version: 1, leaving };
     let mut ledger = Ledger::new();
-    ledger.open(7, 1000);
+    ledger.open(7, 1000, Work::default());
     let mut bytes = Vec::new();
     ledger.encode_batch(&header, 1000, &mut bytes);
     bytes
@@ -76,6 +77,7 @@ pub fn unmeasured(ending: Ending) -> Outcome {
         total_us: None,
         chunks: 0,
         output_tokens: None,
+        finish: None,
     }
 }
 

@@ -22,7 +22,9 @@ mod profile_requests;
 mod profile_shapes;
 mod roster;
 mod shares;
-mod usage;
+mod stream;
+mod stream_usage;
+
 mod wire;
 mod workers;
 mod xds;
