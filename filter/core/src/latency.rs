@@ -10,14 +10,30 @@
 pub struct Timing {
     started_us: u64,
     first_us: u64,
+    first_token_us: u64,
+    last_token_us: u64,
     last_us: u64,
     chunks: u64,
+    /// Chunks in which output came.
+    token_chunks: u64,
+    /// Output events in all chunks so far.
+    events: u64,
     event_stream: bool,
 }
 
 impl Timing {
     pub fn start(now_us: u64) -> Timing {
-        Timing { started_us: now_us, first_us: 0, last_us: 0, chunks: 0, event_stream: false }
+        Timing {
+            started_us: now_us,
+            first_us: 0,
+            first_token_us: 0,
+            last_token_us: 0,
+            last_us: 0,
+            chunks: 0,
+            token_chunks: 0,
+            events: 0,
+            event_stream: false,
+        }
     }
 
     /// Response headers came; `event_stream` as `is_event_stream` says.
@@ -25,17 +41,34 @@ impl Timing {
         self.event_stream = event_stream;
     }
 
-    /// A non-empty piece of the response body came.
-    pub fn chunk(&mut self, now_us: u64) {
+    /// A non-empty piece of the response body came; `output_events` is the scanner's count with
+    /// this piece. True with the first token of a streamed answer.
+    pub fn chunk(&mut self, now_us: u64, output_events: u64) -> bool {
         if self.chunks == 0 {
             self.first_us = now_us;
         }
         self.last_us = now_us;
         self.chunks += 1;
+        if output_events <= self.events {
+            return false;
+        }
+        self.events = output_events;
+        self.last_token_us = now_us;
+        self.token_chunks += 1;
+        let first = self.token_chunks == 1;
+        if first {
+            self.first_token_us = now_us;
+        }
+        first
     }
 
     pub fn chunks(&self) -> u64 {
         self.chunks
+    }
+
+    /// Has a token of a streamed answer come?
+    pub fn had_first_token(&self) -> bool {
+        self.token_chunks > 0
     }
 
     /// Time to the first chunk of a streamed answer. Only of the first attempt: behind a failed
@@ -45,14 +78,22 @@ impl Timing {
         counts.then(|| self.first_us.saturating_sub(self.started_us))
     }
 
-    /// Time per output token (TPOT) of a streamed answer. The number of tokens is that of the
-    /// answer's usage if it is known: engines put several tokens into one chunk under load.
+    /// Time to the first token of a streamed answer: what comes before it, such as the role or a
+    /// ping, is none. Only of the first attempt.
+    pub fn first_token_us(&self, attempt_count: u64) -> Option<u64> {
+        let counts = self.token_chunks > 0 && attempt_count == 1;
+        counts.then(|| self.first_token_us.saturating_sub(self.started_us))
+    }
+
+    /// Time per output token (TPOT) of a streamed answer, from its first to its last output. The
+    /// scanner says how many tokens there were: by the answer's usage if that is known, because
+    /// engines put several tokens into one event under load.
     pub fn tpot_us(&self, output_tokens: Option<u64>) -> Option<u64> {
-        if !self.event_stream || self.chunks < 2 {
+        if self.token_chunks < 2 {
             return None;
         }
-        let gaps = output_tokens.unwrap_or(self.chunks).saturating_sub(1);
-        self.last_us.saturating_sub(self.first_us).checked_div(gaps)
+        let gaps = output_tokens?.saturating_sub(1);
+        self.last_token_us.saturating_sub(self.first_token_us).checked_div(gaps)
     }
 
     /// Time to the last chunk; None without one.

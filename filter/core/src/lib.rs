@@ -31,9 +31,10 @@ pub mod profile;
 pub mod prompt;
 pub mod roster;
 mod sort;
+pub mod stream;
 pub mod table;
-pub mod usage;
 pub mod wire;
+pub mod work;
 pub mod workers;
 pub mod xds;
 

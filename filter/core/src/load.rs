@@ -5,15 +5,7 @@ use std::rc::Rc;
 
 use crate::fleet::{Fleet, Row};
 use crate::roster::Roster;
-
-/// What a request is to its node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Without what the node's cache holds of the prompt.
-    pub prompt_tokens: u32,
-    /// The whole prompt and the expected answer.
-    pub kv_tokens: u32,
-}
+use crate::work::Work;
 
 /// The VM's open requests on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

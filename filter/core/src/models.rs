@@ -58,6 +58,7 @@ pub(crate) struct Group {
 struct Served {
     name: String,
     own_name: String,
+    is_adapter: bool,
     members: Vec<Member>,
     group: u32,
     kv_bytes_per_token: u64,
@@ -112,6 +113,7 @@ impl Models {
                 Served {
                     name: String::from(name),
                     own_name: String::from(&*model.name),
+                    is_adapter: false,
                     members: Vec::new(),
                     group: 0,
                     kv_bytes_per_token: 0,
@@ -125,6 +127,7 @@ impl Models {
             served.own_name.clear();
             served.own_name.push_str(name);
         }
+        served.is_adapter |= model.adapters.iter().any(|adapter| adapter == name);
         served.kv_bytes_per_token = served.kv_bytes_per_token.max(model.kv_bytes_per_token);
         if served.members.last().is_none_or(|member| member.slot != slot) {
             served.members.push(Member { slot, max_length_tokens: model.max_length_tokens });
@@ -147,6 +150,13 @@ impl Models {
 
     pub fn own_name(&self, id: ModelId) -> &str {
         self.served.get(id.0 as usize).map_or("", |served| &served.own_name)
+    }
+
+    pub fn cache_name(&self, id: ModelId) -> &str {
+        match self.served.get(id.0 as usize) {
+            Some(served) if served.is_adapter => &served.name,
+            _ => self.own_name(id),
+        }
     }
 
     pub fn kv_bytes_per_token(&self, id: ModelId) -> u64 {

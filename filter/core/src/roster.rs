@@ -184,6 +184,11 @@ impl Roster {
         self.models.own_name(id)
     }
 
+    /// Whose KV cache it is: an adapter's is not its model's.
+    pub fn cache_name(&self, id: ModelId) -> &str {
+        self.models.cache_name(id)
+    }
+
     /// The KV cache that a token of the model needs, bytes; 0 = not known.
     pub fn kv_bytes_per_token(&self, id: ModelId) -> u64 {
         self.models.kv_bytes_per_token(id)

@@ -3,13 +3,13 @@ use std::rc::Rc;
 
 use isocost_core::asking::Asked;
 use isocost_core::config::FilterConfig;
-use isocost_core::load::Work;
 use isocost_core::marks::Marks;
 use isocost_core::pick::{Pick, Policy, Query, Reason};
 use isocost_core::prefix_index::Found;
 use isocost_core::profile::Api;
 use isocost_core::prompt::prompt_tokens;
 use isocost_core::roster::{ModelId, Roster};
+use isocost_core::work::Work;
 
 use crate::vm::Vm;
 
@@ -23,6 +23,8 @@ pub struct Choice {
     pub previous: Option<u32>,
     /// What the request is to the node that it goes to.
     pub work: Work,
+    /// As expected.
+    pub output_tokens: u32,
     pub model: Option<ModelId>,
     pub user: Option<u64>,
     pub marks: Marks,
@@ -100,7 +102,8 @@ pub fn choose(
             decision.output_tokens = estimates.output_tokens(asked.user, model, most, choices);
         }
         if config.rules.policy == Policy::EqualCost {
-            marks = Marks::new(profile, model.as_bytes(), coefficients);
+            let cache = choice.model.map_or("", |model| roster.cache_name(model));
+            marks = Marks::new(profile, cache.as_bytes(), coefficients);
             found = vm.prefix.find(&marks, &|slot| fleet.kv_capacity_tokens(slot));
         }
     }
@@ -113,6 +116,7 @@ pub fn choose(
         held: found.all(),
     };
     choice.work = query.work();
+    choice.output_tokens = decision.output_tokens;
     if decision.age_ms > config.max_table_age_ms {
         decision.reason = Reason::StaleTable;
         return (choice, decision);

@@ -9,7 +9,7 @@ use isocost_core::attempts::judge;
 use isocost_core::config::FilterConfig;
 use isocost_core::head::Head;
 use isocost_core::latency::Timing;
-use isocost_core::ledger::{Ending, Outcome};
+use isocost_core::ledger::{Answer as Answered, Ending, Outcome, Prefill};
 use isocost_core::not_found::not_found_body;
 use isocost_core::pick::Reason;
 use isocost_core::stream::AnswerScanner;
@@ -46,8 +46,6 @@ pub struct Request {
     opened_unix_ms: u64,
     timing: Timing,
     answer_body: Option<AnswerScanner>,
-    /// Its prompt is no longer counted as pending.
-    prefilled: bool,
     answer: Answer,
     attempts: u64,
 }
@@ -74,7 +72,6 @@ impl Request {
             opened_unix_ms: 0,
             timing: Timing::start(0),
             answer_body: None,
-            prefilled: false,
             answer: Answer::None,
             attempts: 0,
         }
@@ -178,15 +175,9 @@ impl Request {
     fn begun_well(&mut self, vm: &mut Vm) {
         if let Some(node) = self.node {
             let marks = core::mem::take(&mut self.choice.marks);
-            vm.place(node, &marks, self.choice.work);
-        }
-    }
-
-    /// The first token is there: the prompt is no longer pending.
-    fn prefill_ended(&mut self, vm: &mut Vm) {
-        if let (false, Some(node)) = (self.prefilled, self.node) {
-            self.prefilled = true;
-            vm.first_token(node, self.choice.work);
+            let new_tokens =
+                self.choice.work.prompt_tokens.saturating_add(self.choice.output_tokens);
+            vm.place(node, &marks, new_tokens);
         }
     }
 
@@ -209,6 +200,7 @@ impl Request {
         let good = status.is_some_and(|status| status < 400);
         let body = self.answer_body.as_ref();
         let output_tokens = body.and_then(AnswerScanner::output_tokens);
+        let finish = body.and_then(AnswerScanner::finish);
         let outcome = Outcome {
             ending,
             first_byte_us: self.timing.first_byte_us(self.attempts).filter(|_| good),
@@ -216,8 +208,13 @@ impl Request {
             total_us: self.timing.total_us().filter(|_| good && complete),
             chunks: self.timing.chunks(),
             output_tokens,
+            finish,
         };
-        vm.close(node, self.opened_unix_ms, self.choice.work, self.prefilled, &outcome);
+        let prefilled = self.timing.had_first_token();
+        vm.close(node, self.opened_unix_ms, self.choice.work, prefilled, &outcome);
+        if let (Some(output_tokens), true) = (output_tokens, good && complete) {
+            self.answered(output_tokens, vm);
+        }
     }
 
     /// The time of the request is now: what came before is the client's.
@@ -243,21 +240,39 @@ impl Request {
         vm::with(route).unwrap_or(Action::Continue)
     }
 
-    /// A piece of the node's answer.
-    fn piece(&mut self, size: usize) {
+    /// A piece of the node's answer came.
+    fn piece(&mut self, size: usize, vm: &mut Vm) {
+        let Answer::Begun(status) = self.answer else { return };
         let now_us = host::monotonic_us().ok();
-        if let Some(now_us) = now_us {
-            self.timing.chunk(now_us);
+        if let Some(node) = self.node {
+            vm.ledger.progress(node);
         }
+        let mut output_events = 0;
         if let Some(body) = &mut self.answer_body {
             body.feed(&host::buffer(Buffer::ResponseBody, 0, size).unwrap_or_default());
+            output_events = body.output_events();
         }
-        vm::with(|vm| {
-            if let Some(node) = self.node {
-                vm.ledger.progress(node);
-            }
-            self.prefill_ended(vm);
-        });
+        let Some(now_us) = now_us else { return };
+        let is_first_token = self.timing.chunk(now_us, output_events);
+        if let Some(node) = self.node.filter(|_| is_first_token) {
+            let prefill = self.prefill().filter(|_| status < 400);
+            vm.first_token(node, self.choice.work, prefill);
+        }
+    }
+
+    /// What the first token teaches of the node that was picked.
+    fn prefill(&self) -> Option<Prefill> {
+        let pending_tokens = self.choice.listed?.pending_tokens();
+        let first_token_us = self.timing.first_token_us(self.attempts)?;
+        Some(Prefill { pending_tokens, first_token_us })
+    }
+
+    /// How long the next answer will be is told by those before.
+    fn answered(&self, output_tokens: u64, vm: &mut Vm) {
+        let roster = self.choice.roster.as_ref();
+        let model = roster.zip(self.choice.model).map(|(roster, model)| roster.model_name(model));
+        let user = self.choice.user;
+        vm.ledger.answered(&Answered { user, model: model.unwrap_or_default(), output_tokens });
     }
 
     fn complete(&mut self) {
@@ -339,13 +354,11 @@ impl HttpContext for Request {
     }
 
     fn on_http_response_body(&mut self, size: usize, end: bool) -> Action {
-        if let Answer::Begun(_) = self.answer {
-            if size > 0 {
-                self.piece(size);
-            }
-            if end {
-                self.complete();
-            }
+        if size > 0 {
+            vm::with(|vm| self.piece(size, vm));
+        }
+        if end {
+            self.complete();
         }
         Action::Continue
     }

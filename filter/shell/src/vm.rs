@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 
 use isocost_core::lease::Candidate;
-use isocost_core::ledger::{BatchHeader, Ledger, Outcome};
-use isocost_core::load::{Load, Work};
+use isocost_core::ledger::{BatchHeader, Ledger, Outcome, Prefill};
+use isocost_core::load::Load;
 use isocost_core::marks::Marks;
 use isocost_core::prefix_index::PrefixIndex;
+use isocost_core::work::Work;
 use isocost_core::Rng;
 
 use crate::host;
@@ -125,8 +126,8 @@ impl Vm {
         self.load.moved(from, to, work);
     }
 
-    pub fn first_token(&mut self, node: u64, work: Work) {
-        self.ledger.first_token(node, work);
+    pub fn first_token(&mut self, node: u64, work: Work, prefill: Option<Prefill>) {
+        self.ledger.first_token(node, work, prefill);
         self.load.first_token(node, work);
     }
 
@@ -144,15 +145,16 @@ impl Vm {
     }
 
     /// The node holds the beginning of this prompt from now on.
-    pub fn place(&mut self, node: u64, marks: &Marks, work: Work) {
+    /// `new_tokens`: what its cache takes in with the request.
+    pub fn place(&mut self, node: u64, marks: &Marks, new_tokens: u32) {
         if marks.is_empty() {
             return;
         }
-        self.ledger.place(node, marks.all().iter().map(|mark| mark.hash));
+        self.ledger.placed(node, marks.all().iter().map(|mark| mark.hash));
         let slot = self.view.fleet().and_then(|fleet| fleet.roster().slot_of(node));
         if let Some(slot) = slot {
             // What the others send there fills the cache as well.
-            let new_tokens = work.prompt_tokens as f32 * self.load.fleet_factor();
+            let new_tokens = new_tokens as f32 * self.load.fleet_factor();
             self.prefix.insert(marks, slot, new_tokens as u32);
         }
     }

@@ -1,7 +1,9 @@
 //! One node's line in the ledger: what is open, and the counts and sums of a period.
 
-use super::outcome::{Ending, Outcome};
-use crate::wire::{put_fixed64, put_varint};
+use super::outcome::{Ending, Outcome, Prefill};
+use crate::stream::Finish;
+use crate::wire::{put_double, put_fixed64, put_varint};
+use crate::work::Work;
 
 /// A count and the sum of what was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +21,28 @@ impl Mean {
     }
 }
 
+/// The sums from which a straight line through (x, y) is fitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Line {
+    count: u32,
+    x: u64,
+    xx: u64,
+    y: u64,
+    xy: f64,
+}
+
+impl Line {
+    fn add(&mut self, x: u32, y: u64) {
+        self.count += 1;
+        self.x = self.x.saturating_add(x.into());
+        self.xx = self.xx.saturating_add(u64::from(x) * u64::from(x));
+        self.y = self.y.saturating_add(y);
+        self.xy += f64::from(x) * y as f64;
+    }
+}
+
 /// Counts and sums since the last batch; the fields are NodeObservation's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct News {
     started: u32,
     succeeded: u32,
@@ -36,11 +58,24 @@ pub(super) struct News {
     total: Mean,
     chunks: u64,
     output_tokens: u64,
+    pub(super) progress: u64,
+    /// Time to the first token over pending tokens.
+    prefill: Line,
+    /// Time per output token over open requests.
+    decode: Line,
+    finish_stop: u32,
+    finish_length: u32,
+    finish_tool: u32,
+    finish_other: u32,
 }
 
 impl News {
-    /// Counts a finished request.
-    pub(super) fn add(&mut self, outcome: &Outcome) {
+    pub(super) fn add_prefill(&mut self, prefill: Prefill) {
+        self.prefill.add(prefill.pending_tokens, prefill.first_token_us);
+    }
+
+    /// Counts a finished request, at whose end so many were open, itself included.
+    pub(super) fn add(&mut self, outcome: &Outcome, open: u32) {
         *match outcome.ending {
             Ending::Succeeded => &mut self.succeeded,
             Ending::ClientError => &mut self.client_errors,
@@ -55,33 +90,59 @@ impl News {
         self.chunks += outcome.chunks;
         let tokens = outcome.output_tokens.unwrap_or(0);
         self.output_tokens = self.output_tokens.saturating_add(tokens);
+        if let Some(tpot_us) = outcome.tpot_us {
+            self.decode.add(open, tpot_us);
+        }
+        if let Some(finish) = outcome.finish {
+            *match finish {
+                Finish::Stop => &mut self.finish_stop,
+                Finish::Length => &mut self.finish_length,
+                Finish::Tool => &mut self.finish_tool,
+                Finish::Other => &mut self.finish_other,
+            } += 1;
+        }
     }
 }
 
 /// One node's line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Entry {
     pub(super) in_flight: u32,
+    /// Prompt tokens of the open requests that have no first token yet.
+    pending_tokens: u64,
+    /// Of the open requests.
+    kv_tokens: u64,
     /// Sum of the open requests' opening times: the sum of their ages at any time, in one step.
     opened_ms_sum: u64,
     pub(super) news: News,
 }
 
 impl Entry {
-    pub(super) fn open(&mut self, opened_ms: u64) {
+    pub(super) fn open(&mut self, opened_ms: u64, work: Work) {
         self.in_flight += 1;
         self.opened_ms_sum = self.opened_ms_sum.saturating_add(opened_ms);
+        self.pending_tokens = self.pending_tokens.saturating_add(work.prompt_tokens.into());
+        self.kv_tokens = self.kv_tokens.saturating_add(work.kv_tokens.into());
         self.news.started += 1;
     }
 
+    pub(super) fn first_token(&mut self, work: Work) {
+        self.pending_tokens = self.pending_tokens.saturating_sub(work.prompt_tokens.into());
+    }
+
     /// False if nothing was open.
-    pub(super) fn leave(&mut self, opened_ms: u64) -> bool {
+    pub(super) fn leave(&mut self, opened_ms: u64, work: Work, had_first_token: bool) -> bool {
         let Some(left) = self.in_flight.checked_sub(1) else { return false };
+        if !had_first_token {
+            self.first_token(work);
+        }
         self.in_flight = left;
-        self.opened_ms_sum = match left {
-            0 => 0,
-            _ => self.opened_ms_sum.saturating_sub(opened_ms),
-        };
+        self.opened_ms_sum = self.opened_ms_sum.saturating_sub(opened_ms);
+        self.kv_tokens = self.kv_tokens.saturating_sub(work.kv_tokens.into());
+        if left == 0 {
+            // Whatever was wrong in them ends here.
+            *self = Entry { news: self.news, ..Entry::default() };
+        }
         true
     }
 
@@ -93,28 +154,47 @@ impl Entry {
     pub(super) fn encode(&self, node_id: u64, now_ms: u64, out: &mut Vec<u8>) {
         let news = &self.news;
         put_fixed64(out, 1, node_id);
-        for (field, value) in [
-            (2, self.in_flight.into()),
-            (3, self.age_ms_sum(now_ms)),
-            (4, news.started.into()),
-            (5, news.succeeded.into()),
-            (6, news.client_errors.into()),
-            (7, news.rate_limited.into()),
-            (8, news.server_errors.into()),
-            (9, news.resets.into()),
-            (10, news.client_aborts.into()),
-            (11, news.failed_attempts.into()),
-            (12, news.first_byte.count.into()),
-            (13, news.first_byte.sum),
-            (14, news.tpot.count.into()),
-            (15, news.tpot.sum),
-            (16, news.total.count.into()),
-            (17, news.total.sum),
-            (18, news.chunks),
-            (19, news.output_tokens),
-            (20, news.unknown_attempts.into()),
-        ] {
-            put_varint(out, field, value);
-        }
+        let numbers = [
+            self.in_flight.into(),
+            self.age_ms_sum(now_ms),
+            news.started.into(),
+            news.succeeded.into(),
+            news.client_errors.into(),
+            news.rate_limited.into(),
+            news.server_errors.into(),
+            news.resets.into(),
+            news.client_aborts.into(),
+            news.failed_attempts.into(),
+            news.first_byte.count.into(),
+            news.first_byte.sum,
+            news.tpot.count.into(),
+            news.tpot.sum,
+            news.total.count.into(),
+            news.total.sum,
+            news.chunks,
+            news.output_tokens,
+            news.unknown_attempts.into(),
+            news.progress,
+            self.pending_tokens,
+            self.kv_tokens,
+        ];
+        put_numbers(out, 2, &numbers);
+        let Line { count, x, xx, y, xy } = news.prefill;
+        put_numbers(out, 24, &[count.into(), x]);
+        put_double(out, 26, xx as f64);
+        put_varint(out, 27, y);
+        put_double(out, 28, xy);
+        let Line { count, x, xx, y, xy } = news.decode;
+        put_numbers(out, 29, &[count.into(), x, xx, y]);
+        put_double(out, 33, xy);
+        let finishes = [news.finish_stop, news.finish_length, news.finish_tool, news.finish_other];
+        put_numbers(out, 34, &finishes.map(u64::from));
+    }
+}
+
+/// In fields that follow each other.
+fn put_numbers(out: &mut Vec<u8>, first_field: u32, numbers: &[u64]) {
+    for (field, number) in (first_field..).zip(numbers) {
+        put_varint(out, field, *number);
     }
 }

@@ -4,13 +4,21 @@
 
 use crate::pick::Reason;
 use crate::wire::{put_bytes, put_fixed64, put_string, put_varint};
+use crate::work::Work;
 
 mod entry;
+mod newest;
 mod outcome;
 
-pub use outcome::{Ending, Outcome};
+pub use outcome::{Answer, Ending, Outcome, Prefill};
 
 use entry::{Entry, News};
+use newest::Newest;
+
+/// Placements in one batch: of 50 long prompts, 16 KiB.
+const MAX_HASHES: usize = 2_048;
+/// Answers in one batch: about 10 KiB.
+const MAX_ANSWERS: usize = 256;
 
 /// Who reports, and from which table it picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +48,28 @@ struct Decisions {
 }
 
 /// The books of one VM.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Ledger {
     /// Ordered by node id. Boxed, so that a new node moves 16 bytes per node behind it, no more.
     entries: Vec<(u64, Box<Entry>)>,
     decisions: Decisions,
     stale_choices: u32,
+    /// The node, and the hash of a beginning of a prompt.
+    placements: Newest<(u64, u64)>,
+    /// As the batch holds them.
+    answers: Newest<Vec<u8>>,
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Ledger {
+            entries: Vec::new(),
+            decisions: Decisions::default(),
+            stale_choices: 0,
+            placements: Newest::new(MAX_HASHES),
+            answers: Newest::new(MAX_ANSWERS),
+        }
+    }
 }
 
 impl Ledger {
@@ -72,19 +96,47 @@ impl Ledger {
         self.stale_choices += 1;
     }
 
-    /// A request was sent to the node. Keep `opened_ms`: the calls that follow need the same.
-    pub fn open(&mut self, node_id: u64, opened_ms: u64) {
+    /// A request was sent to the node. Keep `opened_ms` and `work`: the calls that follow need the
+    /// same.
+    pub fn open(&mut self, node_id: u64, opened_ms: u64, work: Work) {
         if let Some(entry) = self.entry(node_id) {
-            entry.open(opened_ms);
+            entry.open(opened_ms, work);
         }
     }
 
-    /// An open request turned out to be on another node: it is open there from its own beginning
-    /// on, and counts as started on both.
-    pub fn reassign(&mut self, from: u64, to: u64, opened_ms: u64) {
-        if from != to && self.known(from).is_some_and(|entry| entry.leave(opened_ms)) {
-            self.open(to, opened_ms);
+    /// An open request turned out to be on another node before its first token: it is open there
+    /// from its own beginning on, and counts as started on both.
+    pub fn reassign(&mut self, from: u64, to: u64, opened_ms: u64, work: Work) {
+        if from != to && self.known(from).is_some_and(|entry| entry.leave(opened_ms, work, false)) {
+            self.open(to, opened_ms, work);
         }
+    }
+
+    /// A piece of an open request's answer came.
+    pub fn progress(&mut self, node_id: u64) {
+        if let Some(entry) = self.known(node_id) {
+            entry.news.progress += 1;
+        }
+    }
+
+    /// The first token of an open request came; call it once. `prefill` is None where its time
+    /// does not count.
+    pub fn first_token(&mut self, node_id: u64, work: Work, prefill: Option<Prefill>) {
+        let Some(entry) = self.known(node_id).filter(|entry| entry.in_flight > 0) else { return };
+        entry.first_token(work);
+        if let Some(prefill) = prefill {
+            entry.news.add_prefill(prefill);
+        }
+    }
+
+    /// The node answered a prompt with these beginnings, so its cache holds them.
+    pub fn placed(&mut self, node_id: u64, hashes: impl IntoIterator<Item = u64>) {
+        hashes.into_iter().for_each(|hash| self.placements.push((node_id, hash)));
+    }
+
+    /// An answer was given to its end.
+    pub fn answered(&mut self, answer: &Answer) {
+        self.answers.push(answer.encode());
     }
 
     /// A listed node failed before another answered.
@@ -102,10 +154,18 @@ impl Ledger {
     }
 
     /// An open request ended. Without one on the node nothing is counted.
-    pub fn close(&mut self, node_id: u64, opened_ms: u64, outcome: &Outcome) {
+    pub fn close(
+        &mut self,
+        node_id: u64,
+        opened_ms: u64,
+        work: Work,
+        had_first_token: bool,
+        outcome: &Outcome,
+    ) {
         let Some(entry) = self.known(node_id) else { return };
-        if entry.leave(opened_ms) {
-            entry.news.add(outcome);
+        let open = entry.in_flight;
+        if entry.leave(opened_ms, work, had_first_token) {
+            entry.news.add(outcome, open);
         }
     }
 
@@ -141,6 +201,28 @@ impl Ledger {
         put_varint(out, 10, decisions.no_eligible.into());
         put_varint(out, 11, decisions.host_failure.into());
         put_varint(out, 12, core::mem::take(&mut self.stale_choices).into());
+        self.encode_placements(out);
+        for answer in self.answers.drain() {
+            put_bytes(out, 15, &answer);
+        }
+    }
+
+    /// One isocost.v1.Placement for each run of hashes on the same node.
+    fn encode_placements(&mut self, out: &mut Vec<u8>) {
+        let mut placements = self.placements.drain().peekable();
+        let mut blocks = Vec::new();
+        let mut placement = Vec::new();
+        while let Some((node_id, hash)) = placements.next() {
+            blocks.extend_from_slice(&hash.to_le_bytes());
+            if placements.peek().is_some_and(|(next, _)| *next == node_id) {
+                continue;
+            }
+            placement.clear();
+            put_fixed64(&mut placement, 1, node_id);
+            put_bytes(&mut placement, 2, &blocks);
+            put_bytes(out, 14, &placement);
+            blocks.clear();
+        }
     }
 
     fn place(&self, node_id: u64) -> Result<usize, usize> {
@@ -176,10 +258,10 @@ mod tests {
             leaving: false,
         };
         let mut ledger = Ledger::new();
-        ledger.open(7, 1000);
+        ledger.open(7, 1000, Work::default());
         ledger.encode_batch(&header, 1100, &mut Vec::new());
         assert_eq!(ledger.entries.len(), 1);
-        ledger.reassign(7, 8, 1000);
+        ledger.reassign(7, 8, 1000, Work::default());
         assert_eq!(ledger.entries.len(), 2);
         ledger.encode_batch(&header, 1200, &mut Vec::new());
         assert_eq!(ledger.entries.len(), 1);

@@ -1,5 +1,8 @@
 //! How one request ended, and what was measured of it.
 
+use crate::stream::Finish;
+use crate::wire::{put_string, put_varint};
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -44,4 +47,36 @@ pub struct Outcome {
     pub total_us: Option<u64>,
     pub chunks: u64,
     pub output_tokens: Option<u64>,
+    pub finish: Option<Finish>,
+}
+
+/// What the first token of a request shows of its node's prefill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefill {
+    /// The node's when the request was sent, its own included.
+    pub pending_tokens: u32,
+    pub first_token_us: u64,
+}
+
+/// A finished answer, for the expected length of the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<'a> {
+    /// The hash of the user's name.
+    pub user: Option<u64>,
+    pub model: &'a str,
+    pub output_tokens: u64,
+}
+
+/// Users are told apart by so many buckets; bucket 0 is that of requests without a user.
+const USER_BUCKETS: u64 = 65_536;
+
+impl Answer<'_> {
+    /// As an isocost.v1.Answer.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(12 + self.model.len());
+        put_varint(&mut out, 1, self.user.map_or(0, |user| 1 + user % USER_BUCKETS));
+        put_string(&mut out, 2, self.model.as_bytes());
+        put_varint(&mut out, 3, self.output_tokens.min(u32::MAX.into()));
+        out
+    }
 }

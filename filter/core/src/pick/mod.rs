@@ -17,8 +17,9 @@ use alternates::list;
 use chooser::Chooser;
 
 use crate::fleet::Fleet;
-use crate::load::{Load, Work};
+use crate::load::Load;
 use crate::roster::ModelId;
+use crate::work::Work;
 use crate::Rng;
 
 /// How nodes are chosen.

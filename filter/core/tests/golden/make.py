@@ -73,6 +73,20 @@ batch.nodes.add(
     chunks=38,
     output_tokens=37,
     unknown_attempts=2,
+    progress=5,
+    pending_tokens=1_200,
+    kv_tokens=3_400,
+    prefill_count=2,
+    prefill_tokens_sum=100_003,
+    prefill_tokens_sq_sum=10_000_000_009.0,
+    prefill_us_sum=2_150_000,
+    prefill_tokens_us_sum=200_000_450_000.0,
+    decode_count=1,
+    decode_open_sum=3,
+    decode_open_sq_sum=9,
+    decode_us_sum=20_000,
+    decode_open_us_sum=60_000.0,
+    finish_length=1,
 )
 batch.nodes.add(
     node_id=0xFFFFFFFFFFFFFFFF,
@@ -83,7 +97,14 @@ batch.nodes.add(
     resets=1,
     client_aborts=1,
     failed_attempts=1,
+    finish_stop=1,
+    finish_tool=1,
+    finish_other=1,
 )
+batch.placements.add(node_id=7, blocks=[1, 0xFFFFFFFFFFFFFFFF])
+batch.placements.add(node_id=0xFFFFFFFFFFFFFFFF, blocks=[3])
+batch.answers.add(user_bucket=1, model="m", output_tokens=37)
+batch.answers.add(output_tokens=300)
 write("batch", batch.SerializeToString(deterministic=True))
 
 report = observation_pb2.ObservationReport(

@@ -4,10 +4,11 @@ use std::rc::Rc;
 
 use isocost_core::fleet::Fleet;
 use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
-use isocost_core::load::{Load, Work};
+use isocost_core::load::Load;
 use isocost_core::pick::{Pick, Policy, Query, Rules};
 use isocost_core::roster::{Roster, RosterNode};
 use isocost_core::table::{NodeState, Table};
+use isocost_core::work::Work;
 use isocost_core::Rng;
 use proptest::test_runner::{Config, RngSeed};
 
@@ -119,7 +120,7 @@ pub fn entropic(entropy: &[f32]) -> Fleet {
 pub fn batch(incarnation: u64, leaving: bool) -> Vec<u8> {
     let header = BatchHeader { envoy: b"e", incarnation, sequence: 1, table_version: 1, leaving };
     let mut ledger = Ledger::new();
-    ledger.open(7, 1000);
+    ledger.open(7, 1000, Work::default());
     let mut bytes = Vec::new();
     ledger.encode_batch(&header, 1000, &mut bytes);
     bytes
@@ -134,6 +135,7 @@ pub fn unmeasured(ending: Ending) -> Outcome {
         total_us: None,
         chunks: 0,
         output_tokens: None,
+        finish: None,
     }
 }
 

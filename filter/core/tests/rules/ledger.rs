@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
+use isocost_core::ledger::{Answer, BatchHeader, Ending, Ledger, Outcome, Prefill};
 use isocost_core::pick::Reason;
+use isocost_core::stream::Finish;
 use isocost_core::wire::{Reader, Value};
+use isocost_core::work::Work;
 use proptest::prelude::*;
 
 use crate::fixtures::{property, unmeasured};
@@ -30,7 +32,12 @@ fn batch(ledger: &mut Ledger, now_ms: u64) -> BTreeMap<u64, Line> {
         let Ok(Some((1, Value::Fixed64(id)))) = reader.field() else { panic!("no id") };
         let mut line = Line::new();
         while let Some((number, value)) = reader.field().unwrap() {
-            let Value::Varint(value) = value else { panic!("{value:?}") };
+            // The sums of products are whole numbers in doubles.
+            let value = match value {
+                Value::Varint(value) => value,
+                Value::Fixed64(bits) => f64::from_bits(bits) as u64,
+                other => panic!("{other:?}"),
+            };
             assert_eq!(line.insert(number, value), None);
         }
         assert_eq!(nodes.insert(id, line), None);
@@ -41,12 +48,16 @@ fn batch(ledger: &mut Ledger, now_ms: u64) -> BTreeMap<u64, Line> {
 const IN_FLIGHT: u32 = 2;
 const AGES: u32 = 3;
 const STARTED: u32 = 4;
+const PENDING_TOKENS: u32 = 22;
+const KV_TOKENS: u32 = 23;
+
+const WORK: Work = Work { prompt_tokens: 1000, kv_tokens: 1500 };
 
 #[test]
 fn ages_are_the_sum_over_the_open_requests() {
     let mut ledger = Ledger::new();
-    ledger.open(7, 1000);
-    ledger.open(7, 1600);
+    ledger.open(7, 1000, Work::default());
+    ledger.open(7, 1600, Work::default());
     let line = &batch(&mut ledger, 2000)[&7];
     assert_eq!((line[&IN_FLIGHT], line[&AGES], line[&STARTED]), (2, 1400, 2));
     let line = &batch(&mut ledger, 2200)[&7];
@@ -56,17 +67,17 @@ fn ages_are_the_sum_over_the_open_requests() {
 #[test]
 fn a_wrong_opening_time_is_forgotten_when_nothing_is_open() {
     let mut ledger = Ledger::new();
-    ledger.open(7, 5000);
-    ledger.close(7, 1000, &unmeasured(Ending::Succeeded));
-    ledger.open(7, 6000);
+    ledger.open(7, 5000, Work::default());
+    ledger.close(7, 1000, Work::default(), false, &unmeasured(Ending::Succeeded));
+    ledger.open(7, 6000, Work::default());
     assert_eq!(batch(&mut ledger, 10_000)[&7][&AGES], 4000);
 }
 
 #[test]
 fn a_node_without_open_requests_and_news_is_not_reported() {
     let mut ledger = Ledger::new();
-    ledger.open(7, 1000);
-    ledger.close(7, 1000, &unmeasured(Ending::Succeeded));
+    ledger.open(7, 1000, Work::default());
+    ledger.close(7, 1000, Work::default(), false, &unmeasured(Ending::Succeeded));
     assert_eq!(batch(&mut ledger, 1100).len(), 1);
     assert_eq!(batch(&mut ledger, 1200).len(), 0);
 }
@@ -74,9 +85,9 @@ fn a_node_without_open_requests_and_news_is_not_reported() {
 #[test]
 fn the_request_belongs_to_the_node_really_used() {
     let mut ledger = Ledger::new();
-    ledger.open(7, 1000);
+    ledger.open(7, 1000, Work::default());
     ledger.failed_attempt(7);
-    ledger.reassign(7, 8, 1000);
+    ledger.reassign(7, 8, 1000, Work::default());
     assert_eq!((ledger.in_flight(7), ledger.in_flight(8)), (0, 1));
     let nodes = batch(&mut ledger, 1500);
     assert_eq!(nodes[&7], Line::from([(4, 1), (11, 1)]));
@@ -86,19 +97,19 @@ fn the_request_belongs_to_the_node_really_used() {
 #[test]
 fn a_late_close_or_move_never_makes_a_count_negative() {
     let mut ledger = Ledger::new();
-    ledger.close(7, 1000, &unmeasured(Ending::Succeeded));
-    ledger.reassign(7, 8, 1000);
+    ledger.close(7, 1000, Work::default(), false, &unmeasured(Ending::Succeeded));
+    ledger.reassign(7, 8, 1000, Work::default());
     assert_eq!(batch(&mut ledger, 2000).len(), 0);
-    ledger.open(7, 1000);
-    ledger.close(7, 1000, &unmeasured(Ending::Succeeded));
-    ledger.close(7, 1000, &unmeasured(Ending::Succeeded));
+    ledger.open(7, 1000, Work::default());
+    ledger.close(7, 1000, Work::default(), false, &unmeasured(Ending::Succeeded));
+    ledger.close(7, 1000, Work::default(), false, &unmeasured(Ending::Succeeded));
     assert_eq!(batch(&mut ledger, 2000)[&7], Line::from([(4, 1), (5, 1)]));
 }
 
 #[test]
 fn a_clock_that_steps_back_gives_age_zero() {
     let mut ledger = Ledger::new();
-    ledger.open(7, 1000);
+    ledger.open(7, 1000, Work::default());
     assert_eq!(batch(&mut ledger, 400)[&7].get(&AGES), None);
     assert_eq!(batch(&mut ledger, 1400)[&7][&AGES], 400);
 }
@@ -121,7 +132,7 @@ fn decisions_are_counted_per_batch() {
 #[test]
 fn the_last_batch_of_a_vm_says_so_before_its_nodes() {
     let mut ledger = Ledger::new();
-    ledger.open(7, 1000);
+    ledger.open(7, 1000, Work::default());
     let mut bytes = Vec::new();
     ledger.encode_batch(&BatchHeader { leaving: true, ..NAMELESS }, 0, &mut bytes);
     assert_eq!(bytes[..2], [13 << 3, 1]);
@@ -147,11 +158,177 @@ fn the_ending_is_what_the_node_or_the_client_did() {
     }
 }
 
+#[test]
+fn a_prompt_is_pending_until_its_first_token_and_holds_cache_to_its_end() {
+    let mut ledger = Ledger::new();
+    let state = |ledger: &mut Ledger| {
+        let line = batch(ledger, 2000).remove(&7).unwrap_or_default();
+        [PENDING_TOKENS, KV_TOKENS].map(|field| line.get(&field).copied())
+    };
+    ledger.open(7, 1000, WORK);
+    ledger.open(7, 1000, WORK);
+    assert_eq!(state(&mut ledger), [Some(2000), Some(3000)]);
+    ledger.first_token(7, WORK, None);
+    assert_eq!(state(&mut ledger), [Some(1000), Some(3000)]);
+    ledger.close(7, 1000, WORK, true, &unmeasured(Ending::Succeeded));
+    assert_eq!(state(&mut ledger), [Some(1000), Some(1500)]);
+    ledger.close(7, 1000, WORK, false, &unmeasured(Ending::Reset));
+    assert_eq!(state(&mut ledger), [None, None]);
+}
+
+#[test]
+fn work_moves_with_its_request() {
+    let mut ledger = Ledger::new();
+    ledger.open(7, 1000, WORK);
+    ledger.reassign(7, 8, 1000, WORK);
+    let nodes = batch(&mut ledger, 2000);
+    assert_eq!(nodes[&7], Line::from([(STARTED, 1)]));
+    assert_eq!((nodes[&8][&PENDING_TOKENS], nodes[&8][&KV_TOKENS]), (1000, 1500));
+}
+
+#[test]
+fn first_tokens_give_the_sums_of_a_line() {
+    let mut ledger = Ledger::new();
+    for (pending_tokens, first_token_us) in [(2000, 30_000), (500, 10_000)] {
+        ledger.open(7, 1000, WORK);
+        ledger.first_token(7, WORK, Some(Prefill { pending_tokens, first_token_us }));
+    }
+    ledger.first_token(8, WORK, Some(Prefill { pending_tokens: 1, first_token_us: 1 }));
+    let nodes = batch(&mut ledger, 2000);
+    let sums = [24, 25, 26, 27, 28].map(|field| nodes[&7][&field]);
+    assert_eq!(sums, [2, 2500, 4_250_000, 40_000, 65_000_000]);
+    // Nothing is open on it.
+    assert_eq!(nodes.get(&8), None);
+}
+
+#[test]
+fn ends_of_streams_give_the_sums_of_a_line_over_open_requests() {
+    let mut ledger = Ledger::new();
+    (0..3).for_each(|_| ledger.open(7, 1000, WORK));
+    for tpot_us in [Some(20_000), None, Some(10_000)] {
+        let outcome = Outcome { tpot_us, ..unmeasured(Ending::Succeeded) };
+        ledger.close(7, 1000, WORK, true, &outcome);
+    }
+    let line = &batch(&mut ledger, 2000)[&7];
+    // Three were open at the first end, one at the last; the second had no time.
+    assert_eq!([29, 30, 31, 32, 33].map(|field| line[&field]), [2, 4, 10, 30_000, 70_000]);
+}
+
+#[test]
+fn reasons_are_counted_by_kind() {
+    let mut ledger = Ledger::new();
+    let kinds = [Finish::Stop, Finish::Length, Finish::Tool, Finish::Other];
+    for (times, finish) in (1..).zip(kinds) {
+        for _ in 0..times {
+            ledger.open(7, 1000, WORK);
+            let outcome = Outcome { finish: Some(finish), ..unmeasured(Ending::Succeeded) };
+            ledger.close(7, 1000, WORK, true, &outcome);
+        }
+    }
+    let line = &batch(&mut ledger, 2000)[&7];
+    assert_eq!([34, 35, 36, 37].map(|field| line[&field]), [1, 2, 3, 4]);
+}
+
+#[test]
+fn pieces_of_open_requests_are_progress() {
+    let mut ledger = Ledger::new();
+    ledger.open(7, 1000, WORK);
+    ledger.progress(7);
+    ledger.progress(7);
+    ledger.progress(8);
+    let nodes = batch(&mut ledger, 2000);
+    assert_eq!((nodes[&7][&21], nodes.get(&8)), (2, None));
+    assert_eq!(batch(&mut ledger, 2000)[&7].get(&21), None);
+}
+
+/// The bytes of the batch's fields of this number.
+fn parts(ledger: &mut Ledger, wanted: u32) -> Vec<Vec<u8>> {
+    let mut bytes = Vec::new();
+    ledger.encode_batch(&NAMELESS, 0, &mut bytes);
+    let mut parts = Vec::new();
+    let mut reader = Reader::new(&bytes);
+    while let Some((number, value)) = reader.field().unwrap() {
+        match value {
+            Value::Bytes(part) if number == wanted => parts.push(part.to_vec()),
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// The placements of the next batch: each node with its hashes.
+fn placements(ledger: &mut Ledger) -> Vec<(u64, Vec<u64>)> {
+    let read = |part: Vec<u8>| {
+        let mut reader = Reader::new(&part);
+        let Ok(Some((1, Value::Fixed64(node)))) = reader.field() else { panic!("no node") };
+        let Ok(Some((2, Value::Bytes(packed)))) = reader.field() else { panic!("no blocks") };
+        let hash = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+        (node, packed.chunks(8).map(hash).collect())
+    };
+    parts(ledger, 14).into_iter().map(read).collect()
+}
+
+#[test]
+fn placements_leave_once_by_runs_on_a_node() {
+    let mut ledger = Ledger::new();
+    ledger.placed(7, [1, 2, 3]);
+    ledger.placed(7, [4]);
+    ledger.placed(u64::MAX, [u64::MAX]);
+    ledger.placed(8, []);
+    ledger.placed(7, [1]);
+    let wanted = [(7, vec![1, 2, 3, 4]), (u64::MAX, vec![u64::MAX]), (7, vec![1])];
+    assert_eq!(placements(&mut ledger), wanted);
+    assert!(placements(&mut ledger).is_empty());
+}
+
+#[test]
+fn the_newest_placements_are_kept() {
+    let mut ledger = Ledger::new();
+    (0..50).for_each(|node| ledger.placed(node, (0..42).map(|block| node * 42 + block)));
+    let kept = placements(&mut ledger);
+    let hashes: Vec<u64> = kept.iter().flat_map(|(_, hashes)| hashes.clone()).collect();
+    assert_eq!(hashes, (50 * 42 - 2048..50 * 42).collect::<Vec<_>>());
+    assert_eq!((kept[0].0, kept.last().unwrap().0), (1, 49));
+}
+
+#[test]
+fn the_newest_answers_are_kept() {
+    let mut ledger = Ledger::new();
+    for output_tokens in 1..=300 {
+        ledger.answered(&Answer { user: None, model: "m", output_tokens });
+    }
+    let kept = parts(&mut ledger, 15);
+    let tokens = |answer: &[u8]| {
+        let mut reader = Reader::new(answer);
+        assert_eq!(reader.field(), Ok(Some((2, Value::Bytes(b"m")))));
+        let Ok(Some((3, Value::Varint(tokens)))) = reader.field() else { panic!("no tokens") };
+        tokens
+    };
+    assert_eq!(kept.len(), 256);
+    assert_eq!(tokens(&kept[0]), 45);
+    assert_eq!(tokens(&kept[255]), 300);
+    assert!(parts(&mut ledger, 15).is_empty());
+}
+
+#[test]
+fn a_user_falls_into_one_of_the_buckets_behind_the_first() {
+    for (user, bucket) in [(0, 1), (65_535, 65_536), (65_536, 1), (u64::MAX, 65_536)] {
+        let mut ledger = Ledger::new();
+        ledger.answered(&Answer { user: Some(user), model: "", output_tokens: u64::MAX });
+        let answer = &parts(&mut ledger, 15)[0];
+        let mut reader = Reader::new(answer);
+        assert_eq!(reader.field(), Ok(Some((1, Value::Varint(bucket)))));
+        assert_eq!(reader.field(), Ok(Some((3, Value::Varint(u32::MAX.into())))));
+    }
+}
+
 const NODES: [u64; 5] = [1, 2, 7, 1 << 63, u64::MAX];
 
 #[derive(Clone, Debug)]
 enum Event {
-    Open(u64),
+    Open(u64, Work),
+    FirstToken(prop::sample::Index, Option<Prefill>),
+    Progress(prop::sample::Index),
     /// Moves or ends the open request of this index, if there are any.
     Reassign(prop::sample::Index, u64),
     Close(prop::sample::Index, Outcome),
@@ -172,30 +349,55 @@ const ENDINGS: [(Ending, u32); 6] = [
 fn event() -> impl Strategy<Value = Event> {
     let node = || prop::sample::select(&NODES[..]);
     let time = || prop::option::of(0u64..10_000_000);
-    let outcome = (0..ENDINGS.len(), time(), time(), time(), 0u64..50, time()).prop_map(
-        |(ending, first_byte_us, tpot_us, total_us, chunks, output_tokens)| Outcome {
+    let finish = prop::option::of(prop::sample::select(vec![
+        Finish::Stop,
+        Finish::Length,
+        Finish::Tool,
+        Finish::Other,
+    ]));
+    let outcome = (0..ENDINGS.len(), time(), time(), time(), 0u64..50, time(), finish).prop_map(
+        |(ending, first_byte_us, tpot_us, total_us, chunks, output_tokens, finish)| Outcome {
             ending: ENDINGS[ending].0,
             first_byte_us,
             tpot_us,
             total_us,
             chunks,
             output_tokens,
+            finish,
         },
     );
+    let index = any::<prop::sample::Index>;
+    let tokens = || prop_oneof![3 => 0u32..200_000, 1 => Just(u32::MAX)];
+    let work = (tokens(), tokens())
+        .prop_map(|(prompt_tokens, kv_tokens)| Work { prompt_tokens, kv_tokens });
+    let prefill =
+        prop::option::of((0u32..2_000_000, 0u64..30_000_000).prop_map(
+            |(pending_tokens, first_token_us)| Prefill { pending_tokens, first_token_us },
+        ));
     prop_oneof![
-        4 => node().prop_map(Event::Open),
-        1 => (any::<prop::sample::Index>(), node()).prop_map(|(i, to)| Event::Reassign(i, to)),
-        3 => (any::<prop::sample::Index>(), outcome).prop_map(|(i, o)| Event::Close(i, o)),
+        4 => (node(), work).prop_map(|(node, work)| Event::Open(node, work)),
+        3 => (index(), prefill).prop_map(|(i, prefill)| Event::FirstToken(i, prefill)),
+        1 => index().prop_map(Event::Progress),
+        1 => (index(), node()).prop_map(|(i, to)| Event::Reassign(i, to)),
+        3 => (index(), outcome).prop_map(|(i, o)| Event::Close(i, o)),
         1 => node().prop_map(Event::FailedAttempt),
         1 => (node(), 1u32..4).prop_map(|(node, count)| Event::UnknownAttempts(node, count)),
         1 => Just(Event::Batch),
     ]
 }
 
+#[derive(Clone, Copy)]
+struct Open {
+    node: u64,
+    opened_ms: u64,
+    work: Work,
+    had_first_token: bool,
+}
+
 /// The plainest ledger: a list of open requests, and a map of counters per node.
 #[derive(Default)]
 struct Model {
-    open: Vec<(u64, u64)>,
+    open: Vec<Open>,
     news: BTreeMap<u64, Line>,
 }
 
@@ -207,9 +409,13 @@ impl Model {
     }
 
     fn batch(&mut self, now_ms: u64) -> BTreeMap<u64, Line> {
-        for (node, opened) in self.open.clone() {
-            self.count(node, IN_FLIGHT, 1);
-            self.count(node, AGES, now_ms - opened);
+        for open in self.open.clone() {
+            self.count(open.node, IN_FLIGHT, 1);
+            self.count(open.node, AGES, now_ms - open.opened_ms);
+            if !open.had_first_token {
+                self.count(open.node, PENDING_TOKENS, open.work.prompt_tokens.into());
+            }
+            self.count(open.node, KV_TOKENS, open.work.kv_tokens.into());
         }
         std::mem::take(&mut self.news)
     }
@@ -226,21 +432,54 @@ proptest! {
         for event in events.into_iter().chain([Event::Batch]) {
             now_ms += 13;
             match event {
-                Event::Open(node) => {
-                    ledger.open(node, now_ms);
-                    model.open.push((node, now_ms));
+                Event::Open(node, work) => {
+                    ledger.open(node, now_ms, work);
+                    model.open.push(Open {
+                        node,
+                        opened_ms: now_ms,
+                        work,
+                        had_first_token: false,
+                    });
                     model.count(node, STARTED, 1);
+                }
+                Event::FirstToken(index, prefill) if !model.open.is_empty() => {
+                    let index = index.index(model.open.len());
+                    let Open { node, work, had_first_token, .. } = model.open[index];
+                    if had_first_token {
+                        continue;
+                    }
+                    ledger.first_token(node, work, prefill);
+                    model.open[index].had_first_token = true;
+                    if let Some(Prefill { pending_tokens, first_token_us }) = prefill {
+                        let x = u64::from(pending_tokens);
+                        let y = first_token_us;
+                        for (field, value) in [(24, 1), (25, x), (26, x * x), (27, y), (28, x * y)] {
+                            model.count(node, field, value);
+                        }
+                    }
+                }
+                Event::Progress(index) if !model.open.is_empty() => {
+                    let node = model.open[index.index(model.open.len())].node;
+                    ledger.progress(node);
+                    model.count(node, 21, 1);
                 }
                 Event::Reassign(index, to) if !model.open.is_empty() => {
                     let index = index.index(model.open.len());
-                    let (from, opened) = model.open[index];
-                    ledger.reassign(from, to, opened);
-                    model.open[index].0 = to;
-                    model.count(to, STARTED, u64::from(from != to));
+                    let open = model.open[index];
+                    // Envoy tries another node before the answer only.
+                    if open.had_first_token {
+                        continue;
+                    }
+                    ledger.reassign(open.node, to, open.opened_ms, open.work);
+                    model.open[index].node = to;
+                    model.count(to, STARTED, u64::from(open.node != to));
                 }
                 Event::Close(index, outcome) if !model.open.is_empty() => {
-                    let (node, opened) = model.open.remove(index.index(model.open.len()));
-                    ledger.close(node, opened, &outcome);
+                    let index = index.index(model.open.len());
+                    let node = model.open[index].node;
+                    let r = model.open.iter().filter(|open| open.node == node).count() as u64;
+                    let open = model.open.remove(index);
+                    ledger.close(node, open.opened_ms, open.work, open.had_first_token, &outcome);
                     let (_, field) = ENDINGS.iter().find(|(e, _)| *e == outcome.ending).unwrap();
                     model.count(node, *field, 1);
                     for (field, time) in
@@ -251,7 +490,16 @@ proptest! {
                     }
                     model.count(node, 18, outcome.chunks);
                     model.count(node, 19, outcome.output_tokens.unwrap_or(0));
+                    if let Some(t) = outcome.tpot_us {
+                        for (field, value) in [(29, 1), (30, r), (31, r * r), (32, t), (33, r * t)] {
+                            model.count(node, field, value);
+                        }
+                    }
+                    if let Some(finish) = outcome.finish {
+                        model.count(node, 34 + finish as u32, 1);
+                    }
                 }
+                Event::FirstToken(..) | Event::Progress(_) => {}
                 Event::Reassign(..) | Event::Close(..) => {}
                 Event::FailedAttempt(node) => {
                     ledger.failed_attempt(node);
@@ -264,8 +512,35 @@ proptest! {
                 Event::Batch => prop_assert_eq!(batch(&mut ledger, now_ms), model.batch(now_ms)),
             }
             for node in NODES {
-                let open = model.open.iter().filter(|(of, _)| *of == node).count();
+                let open = model.open.iter().filter(|open| open.node == node).count();
                 prop_assert_eq!(ledger.in_flight(node) as usize, open);
+            }
+        }
+    }
+
+    /// Whatever is called in whatever order: the sums are zero when nothing is open.
+    #[test]
+    fn nothing_open_means_nothing_pending(
+        calls in prop::collection::vec((0u8..4, 1u64..3, 0u32..100), 0..60),
+    ) {
+        let mut ledger = Ledger::new();
+        for (call, node, tokens) in calls {
+            let work = Work { prompt_tokens: tokens, kv_tokens: 2 * tokens };
+            match call {
+                0 => ledger.open(node, 1000, work),
+                1 => ledger.first_token(node, work, None),
+                2 => ledger.reassign(node, 3 - node, 1000, work),
+                _ => ledger.close(node, 1000, work, tokens % 2 == 0, &unmeasured(Ending::Reset)),
+            }
+            let open = [1, 2].map(|node| ledger.in_flight(node));
+            let nodes = batch(&mut ledger, 2000);
+            for (node, open) in (1..).zip(open) {
+                let line = nodes.get(&node).cloned().unwrap_or_default();
+                // Below zero they would be huge.
+                let most = u64::from(open) * 200 * 60;
+                for field in [PENDING_TOKENS, KV_TOKENS] {
+                    prop_assert!(line.get(&field).copied().unwrap_or(0) <= most, "{line:?}");
+                }
             }
         }
     }

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use isocost_core::fleet::Fleet;
-use isocost_core::load::{Load, Work};
+use isocost_core::load::Load;
 use isocost_core::pick::{Policy, Query};
 use isocost_core::roster::Roster;
 use isocost_core::table::{Seen, Table};
+use isocost_core::work::Work;
 use isocost_core::Rng;
 
 use crate::fixtures::{node, query, roster, rules, table, ROSTER_VERSION};

@@ -33,7 +33,9 @@ mod profile_shapes;
 mod prompt;
 mod roster;
 mod shares;
-mod usage;
+mod stream;
+mod stream_usage;
+
 mod wire;
 mod workers;
 mod xds;

@@ -32,9 +32,7 @@ pub fn run<R: Send + 'static>(
 ) -> thread::Result<R> {
     let thread = thread::Builder::new().name(name);
     thread
-        .spawn(|| {
-            life(Envoy { roots: Vec::new(), hangs: false, model: None, next: 0, ticks: 0 })
-        })
+        .spawn(|| life(Envoy { roots: Vec::new(), hangs: false, model: None, next: 0, ticks: 0 }))
         .unwrap()
         .join()
 }

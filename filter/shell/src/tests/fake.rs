@@ -206,8 +206,7 @@ unsafe extern "C" fn proxy_get_header_map_pairs(
     call("get_header_map_pairs", |world| {
         let of_request = world.request_headers.iter();
         let of_request = of_request.map(|(name, value)| (name.clone(), value.clone()));
-        let headers =
-            if kind == 0 { of_request.collect() } else { world.response_headers.clone() };
+        let headers = if kind == 0 { of_request.collect() } else { world.response_headers.clone() };
         let number = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
         let mut pairs = number(headers.len()).to_vec();
         for text in headers.iter().flat_map(|(name, value)| [name, value]) {

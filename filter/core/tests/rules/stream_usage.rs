@@ -1,6 +1,6 @@
-//! The usage scanner finds the same number whatever the chunking.
+//! The last usage of an answer is found, whatever the chunking.
 
-use isocost_core::usage::UsageScanner;
+use isocost_core::stream::AnswerScanner;
 use proptest::prelude::*;
 
 use crate::fixtures::property;
@@ -14,7 +14,7 @@ data: [DONE]
 "#;
 
 fn scan<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<u64> {
-    let mut scanner = UsageScanner::new();
+    let mut scanner = AnswerScanner::new(false);
     pieces.into_iter().for_each(|piece| scanner.feed(piece));
     scanner.output_tokens()
 }
