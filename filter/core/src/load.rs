@@ -234,11 +234,18 @@ impl Load {
 
     /// The first marks, so many, are in the table.
     fn take_as_seen(&mut self, len: usize) {
-        for mark in self.marks.drain(..len) {
-            if let Some(node) = self.nodes.get_mut(mark.place as usize) {
+        let mut place = 0;
+        let nodes = &mut self.nodes;
+        self.marks.retain(|mark| {
+            place += 1;
+            if place > len {
+                return true;
+            }
+            if let Some(node) = nodes.get_mut(mark.place as usize) {
                 node.seen = mark.open;
             }
-        }
+            false
+        });
     }
 
     fn renumber(&mut self, roster: &Rc<Roster>) {

@@ -31,7 +31,18 @@ for index in range(4):
         host=f"h{index // 2}",
         gpu_kind="H100",
         gpu_count=8,
-        models=[roster_pb2.Model(name="m", aliases=["a", "b"], weight_bits=16)],
+        models=[
+            roster_pb2.Model(
+                name="m",
+                aliases=["a", "b"],
+                weight_bits=16,
+                kv_bytes_per_token=131_072,
+                max_length_tokens=32_768,
+                adapters=["tuned"],
+            )
+        ],
+        min_input_tokens=index * 1000,
+        max_input_tokens=8000,
     )
 write("roster", roster.SerializeToString(deterministic=True))
 
@@ -42,6 +53,19 @@ table = table_pb2.Table(
     weight=[1.0, 0.25, 0.0, 0.5],
     entropy=[0.5, float("inf"), 0.0, 1.5],
     state=bytes([2, 1, 4, 3]),
+    capacity=[1.0, 0.5, 0.0, 2.0],
+    pending_tokens=[0, 300, 70_000, 1],
+    open=[1, 2, 3, 4],
+    kv_tokens=[10, 20, 300, 4_000_000_000],
+    token_s=[0.0001, 0.0002, 0.0, 0.25],
+    request_s=[0.5, 0.25, 0.0, 1.0],
+    extra_s=[0.0, 0.0, 1.5, 0.0],
+    kv_capacity_tokens=[0.0, 500_000.0, 0.0, 8.0],
+    seen=[
+        table_pb2.Seen(incarnation=7, sequence=300, share=0.75),
+        table_pb2.Seen(incarnation=8),
+    ],
+    placements=[table_pb2.Placement(node_id=7, blocks=[1, 0xFFFFFFFFFFFFFFFF])],
 )
 write("table", table.SerializeToString(deterministic=True))
 

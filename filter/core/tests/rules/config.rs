@@ -32,7 +32,7 @@ fn nothing_means_the_defaults() {
 fn every_key_is_read() {
     let json = r#"{"policy":"min_entropy", "max_table_age_ms" : 750,
         "alternates":0,"projection":0,"dispersion":0,"profile_limit_bytes":0,
-        "model_from":"body,jwt:model","user_from":"header:X-User","control_plane_cluster":"cp"}"#;
+        "model_from":"body,jwt:model","user_from":"header:x-user","control_plane_cluster":"cp"}"#;
     let expected = FilterConfig {
         rules: Rules {
             policy: Policy::MinEntropy,

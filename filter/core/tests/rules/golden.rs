@@ -1,12 +1,10 @@
 //! The messages as the control plane's own protobuf libraries write and expect them
 //! (tests/golden/make.py).
 
-use isocost_core::ledger::{Answer, BatchHeader, Ending, Ledger, Outcome, Prefill};
+use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
 use isocost_core::pick::Reason;
 use isocost_core::roster::Roster;
-use isocost_core::stream::Finish;
-use isocost_core::table::Table;
-use isocost_core::work::Work;
+use isocost_core::table::{Placement, Seen, Table};
 use isocost_core::workers::{Workers, SILENT_MS};
 use isocost_core::xds::{NodeIdentity, Response, Subscription, TABLE_TYPE};
 
@@ -27,6 +25,12 @@ fn the_control_planes_roster_is_read() {
     let text = [&node.name, &node.address, &node.rack, &node.host].map(String::as_str);
     assert_eq!(text, ["gpu-2", "10.0.0.3:8000", "r0", "h1"]);
     assert_eq!(roster.id_at(b"[fd00::1]:8000"), Some(0x8000_0000_0000_0003));
+    assert_eq!(roster.slot_of(0x8000_0000_0000_0003), Some(3));
+    assert_eq!((node.min_input_tokens, node.max_input_tokens), (2000, 8000));
+    let model = &node.models[0];
+    assert_eq!((&*model.name, &*model.adapters[0]), ("m", "tuned"));
+    assert_eq!((model.kv_bytes_per_token, model.max_length_tokens), (131_072, 32_768));
+    assert_eq!(roster.model_name(roster.model(b"b").unwrap()), "m");
 }
 
 #[test]
@@ -38,7 +42,19 @@ fn the_control_planes_table_is_read() {
         weight: vec![1.0, 0.25, 0.0, 0.5],
         entropy: vec![0.5, f32::INFINITY, 0.0, 1.5],
         state: vec![2, 1, 4, 3],
-        ..Table::default()
+        capacity: vec![1.0, 0.5, 0.0, 2.0],
+        pending_tokens: vec![0, 300, 70_000, 1],
+        open: vec![1, 2, 3, 4],
+        kv_tokens: vec![10, 20, 300, 4_000_000_000],
+        token_s: vec![0.0001, 0.0002, 0.0, 0.25],
+        request_s: vec![0.5, 0.25, 0.0, 1.0],
+        extra_s: vec![0.0, 0.0, 1.5, 0.0],
+        kv_capacity_tokens: vec![0.0, 500_000.0, 0.0, 8.0],
+        seen: vec![
+            Seen { incarnation: 7, sequence: 300, share: 0.75 },
+            Seen { incarnation: 8, ..Seen::default() },
+        ],
+        placements: vec![Placement { node_id: 7, blocks: vec![1, u64::MAX] }],
     };
     assert_eq!(Table::decode(TABLE), Ok(expected));
 }
@@ -46,14 +62,9 @@ fn the_control_planes_table_is_read() {
 #[test]
 fn the_control_plane_reads_our_batch() {
     const NOW: u64 = 1_790_000_000_500;
-    let work = Work { prompt_tokens: 1_200, kv_tokens: 1_700 };
     let mut ledger = Ledger::new();
     for opened in [NOW - 2000, NOW - 400, NOW - 300] {
-        ledger.open(7, opened, work);
-    }
-    (0..5).for_each(|_| ledger.progress(7));
-    for (pending_tokens, first_token_us) in [(100_000, 2_000_000), (3, 150_000)] {
-        ledger.first_token(7, work, Some(Prefill { pending_tokens, first_token_us }));
+        ledger.open(7, opened);
     }
     let measured = Outcome {
         ending: Ending::Succeeded,
@@ -62,24 +73,19 @@ fn the_control_plane_reads_our_batch() {
         total_us: Some(900_000),
         chunks: 38,
         output_tokens: Some(37),
-        finish: Some(Finish::Length),
     };
-    ledger.close(7, NOW - 2000, work, true, &measured);
+    ledger.close(7, NOW - 2000, &measured);
     ledger.unknown_attempts(7, 2);
-    for (ending, finish) in [
-        (Ending::ClientError, Some(Finish::Stop)),
-        (Ending::RateLimited, Some(Finish::Tool)),
-        (Ending::ServerError, Some(Finish::Other)),
-        (Ending::Reset, None),
-        (Ending::ClientAbort, None),
+    for ending in [
+        Ending::ClientError,
+        Ending::RateLimited,
+        Ending::ServerError,
+        Ending::Reset,
+        Ending::ClientAbort,
     ] {
-        ledger.open(u64::MAX, NOW, work);
-        ledger.close(u64::MAX, NOW, work, false, &Outcome { finish, ..unmeasured(ending) });
+        ledger.open(u64::MAX, NOW);
+        ledger.close(u64::MAX, NOW, &unmeasured(ending));
     }
-    ledger.placed(7, [1, u64::MAX]);
-    ledger.placed(u64::MAX, [3]);
-    ledger.answered(&Answer { user: Some(65_536), model: "m", output_tokens: 37 });
-    ledger.answered(&Answer { user: None, model: "", output_tokens: 300 });
     ledger.failed_attempt(u64::MAX);
     for (reason, count) in [
         (Reason::Picked, 3),
