@@ -58,16 +58,17 @@ fn messages(token: &str) -> String {
 
 fn stream(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("stream");
-    let apis: [(&str, fn(&str) -> String); 4] = [
-        ("chat", chat),
-        ("completions", completion),
-        ("responses", responses),
-        ("messages", messages),
-    ];
-    let mut bodies = Vec::new();
-    for (name, event) in apis {
+    let events = |event: fn(&str) -> String| -> Vec<String> {
         let tokens = [" the", "\\n", " snake_case", " quick"].into_iter().cycle();
-        let events: Vec<String> = tokens.take(EVENTS).map(event).collect();
+        tokens.take(EVENTS).map(event).collect()
+    };
+    let mut bodies = Vec::new();
+    for (name, events) in [
+        ("chat", events(chat)),
+        ("completions", events(completion)),
+        ("responses", events(responses)),
+        ("messages", events(messages)),
+    ] {
         bodies.push((format!("{name}/whole"), vec![events.concat()]));
         bodies.push((name.to_owned(), events));
     }

@@ -2,11 +2,11 @@
 
 use super::outcome::{Ending, Outcome, Prefill};
 use crate::stream::Finish;
-use crate::wire::{put_double, put_fixed64, put_varint};
+use crate::wire::{put_double, put_varint};
 use crate::work::Work;
 
 /// A count and the sum of what was counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     count: u32,
     sum: u64,
@@ -22,7 +22,7 @@ impl Mean {
 }
 
 /// The sums from which a straight line through (x, y) is fitted.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Line {
     count: u32,
     x: u64,
@@ -42,7 +42,7 @@ impl Line {
 }
 
 /// Counts and sums since the last batch; the fields are NodeObservation's.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct News {
     started: u32,
     succeeded: u32,
@@ -105,7 +105,7 @@ impl News {
 }
 
 /// One node's line.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entry {
     pub(super) in_flight: u32,
     /// Prompt tokens of the open requests that have no first token yet.
@@ -151,9 +151,9 @@ impl Entry {
         u64::from(self.in_flight).saturating_mul(now_ms).saturating_sub(self.opened_ms_sum)
     }
 
-    pub(super) fn encode(&self, node_id: u64, now_ms: u64, out: &mut Vec<u8>) {
+    /// The fields behind the node's id; nothing if there is nothing to tell.
+    pub(super) fn encode(&self, now_ms: u64, out: &mut Vec<u8>) {
         let news = &self.news;
-        put_fixed64(out, 1, node_id);
         let numbers = [
             self.in_flight.into(),
             self.age_ms_sum(now_ms),

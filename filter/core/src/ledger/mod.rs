@@ -186,9 +186,11 @@ impl Ledger {
         put_varint(out, LEAVING, header.leaving.into());
         let mut line = Vec::new();
         self.entries.retain_mut(|(node_id, entry)| {
-            if **entry != Entry::default() {
-                line.clear();
-                entry.encode(*node_id, now_ms, &mut line);
+            line.clear();
+            put_fixed64(&mut line, 1, *node_id);
+            let nothing = line.len();
+            entry.encode(now_ms, &mut line);
+            if line.len() > nothing {
                 put_bytes(out, 6, &line);
             }
             entry.news = News::default();

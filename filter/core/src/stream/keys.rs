@@ -62,7 +62,10 @@ impl Key {
 }
 
 fn type_ends(before: &[u8], text: &[u8], key: Key) -> Option<Key> {
-    let before = before.strip_suffix(text)?;
-    let before = before.strip_suffix(b" ").unwrap_or(before);
-    before.ends_with(b"\"type\":").then_some(key)
+    before.strip_suffix(text).is_some_and(|before| value_of(before, b"\"type\":")).then_some(key)
+}
+
+/// Is what comes behind these bytes the value of that name?
+pub(super) fn value_of(before: &[u8], name: &[u8]) -> bool {
+    before.strip_suffix(b" ").unwrap_or(before).ends_with(name)
 }

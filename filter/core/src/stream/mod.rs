@@ -15,7 +15,7 @@ mod members;
 pub use finish::Finish;
 
 use find::Stops;
-use keys::Key;
+use keys::{value_of, Key};
 use members::{Member, Next};
 
 /// More digits than any token count has: no number of ours.
@@ -180,10 +180,8 @@ impl AnswerScanner {
                 }
                 self.state = State::Rest(key, 0);
             }
-            Some(b'{') => {
-                if behind.ends_with(b"\"delta\":") || behind.ends_with(b"\"delta\": ") {
-                    self.state = State::Member(Member::Start);
-                }
+            Some(b'{') if value_of(behind, b"\"delta\":") => {
+                self.state = State::Member(Member::Start);
             }
             _ => {}
         }
