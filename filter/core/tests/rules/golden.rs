@@ -1,10 +1,12 @@
 //! The messages as the control plane's own protobuf libraries write and expect them
 //! (tests/golden/make.py).
 
-use isocost_core::ledger::{BatchHeader, Ending, Ledger, Outcome};
+use isocost_core::ledger::{Answer, BatchHeader, Ending, Ledger, Outcome, Prefill};
 use isocost_core::pick::Reason;
 use isocost_core::roster::Roster;
+use isocost_core::stream::Finish;
 use isocost_core::table::{Placement, Seen, Table};
+use isocost_core::work::Work;
 use isocost_core::workers::{Workers, SILENT_MS};
 use isocost_core::xds::{NodeIdentity, Response, Subscription, TABLE_TYPE};
 
@@ -62,9 +64,14 @@ fn the_control_planes_table_is_read() {
 #[test]
 fn the_control_plane_reads_our_batch() {
     const NOW: u64 = 1_790_000_000_500;
+    let work = Work { prompt_tokens: 1_200, kv_tokens: 1_700 };
     let mut ledger = Ledger::new();
     for opened in [NOW - 2000, NOW - 400, NOW - 300] {
-        ledger.open(7, opened);
+        ledger.open(7, opened, work);
+    }
+    (0..5).for_each(|_| ledger.progress(7));
+    for (pending_tokens, first_token_us) in [(100_000, 2_000_000), (3, 150_000)] {
+        ledger.first_token(7, work, Some(Prefill { pending_tokens, first_token_us }));
     }
     let measured = Outcome {
         ending: Ending::Succeeded,
@@ -73,19 +80,24 @@ fn the_control_plane_reads_our_batch() {
         total_us: Some(900_000),
         chunks: 38,
         output_tokens: Some(37),
+        finish: Some(Finish::Length),
     };
-    ledger.close(7, NOW - 2000, &measured);
+    ledger.close(7, NOW - 2000, work, true, &measured);
     ledger.unknown_attempts(7, 2);
-    for ending in [
-        Ending::ClientError,
-        Ending::RateLimited,
-        Ending::ServerError,
-        Ending::Reset,
-        Ending::ClientAbort,
+    for (ending, finish) in [
+        (Ending::ClientError, Some(Finish::Stop)),
+        (Ending::RateLimited, Some(Finish::Tool)),
+        (Ending::ServerError, Some(Finish::Other)),
+        (Ending::Reset, None),
+        (Ending::ClientAbort, None),
     ] {
-        ledger.open(u64::MAX, NOW);
-        ledger.close(u64::MAX, NOW, &unmeasured(ending));
+        ledger.open(u64::MAX, NOW, work);
+        ledger.close(u64::MAX, NOW, work, false, &Outcome { finish, ..unmeasured(ending) });
     }
+    ledger.placed(7, [1, u64::MAX]);
+    ledger.placed(u64::MAX, [3]);
+    ledger.answered(&Answer { user: Some(65_536), model: "m", output_tokens: 37 });
+    ledger.answered(&Answer { user: None, model: "", output_tokens: 300 });
     ledger.failed_attempt(u64::MAX);
     for (reason, count) in [
         (Reason::Picked, 3),
