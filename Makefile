@@ -45,19 +45,27 @@ test: setup test-rust test-python ## every test
 .PHONY: test-rust
 test-rust:
 	cd filter && cargo test --workspace --locked --quiet
+	cd filter && ISOCOST_FUZZ_S=30 $(FUZZ) --quiet
 
 .PHONY: test-python
 test-python: $(VENV)/.installed filter-trap
 	$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: fuzz
-fuzz: ## feed what reads bytes with random and mutated bytes, for long and from a new seed
-	cd filter && PROPTEST_CASES=100000 PROPTEST_RNG_SEED=$$RANDOM cargo test --release --locked --package isocost-core
+fuzz: ## feed what reads bytes with random and mutated bytes, ten minutes each; a failure tells its seed
+	cd filter && ISOCOST_FUZZ_S=$${ISOCOST_FUZZ_S:-600} $(FUZZ) -- --nocapture
+
+FUZZ = cargo test --profile fuzz --locked --package isocost-core --test fuzz
+
+.PHONY: filter-floor
+filter-floor: ## build the filter that only reads, which the cost of ours is compared with
+	@bash filter/build.sh --floor
 
 .PHONY: bench
-bench: setup filter-trap ## time the pick and the decoding; a day's pushes (432,000) and what they leave behind
+bench: setup filter-trap filter-floor ## the filter's cost against its bars; a day's pushes (432,000) and what they leave behind
 	cd filter && cargo bench --locked --package isocost-core
 	ISOCOST_PUSHES=432000 $(BIN)/python -m pytest -s tests/integration/test_long_run.py -k pushes
+	$(BIN)/python -m tests.benchmark.filter_cost
 
 .PHONY: bench-policies
 bench-policies: setup ## our policies and Envoy's own on one fake fleet: reports in build/policies
