@@ -42,7 +42,7 @@ pub struct Fleet {
 
 /// For a node of which nothing was learned: that of one modern GPU with an 8B model.
 const TOKEN_S: f32 = 1.0 / 15_000.0;
-const REQUEST_S: f32 = 0.0005;
+const REQUEST_S: f32 = 0.002;
 /// Beyond this no number means anything.
 const LARGEST: f32 = 1e9;
 

@@ -8,6 +8,8 @@ use super::pool::Rack;
 use crate::hash::mix;
 use crate::Rng;
 
+/// Two still meet too often by chance; three are as good as four in simulation.
+const MIN_DRAWS: usize = 3;
 /// A rack's users may load it so many times more than its share of the open requests ...
 const RACK_GROWTH: f32 = 1.5;
 /// ... or with so many requests more than it.
@@ -64,14 +66,14 @@ fn consider_held(chooser: &mut Chooser, rack: Option<u32>) {
     }
 }
 
-/// Draws as many as this VM's part of these nodes, for that is how much it knows of what happens
-/// to them until the next table: VMs that all look at all of them all take the same one.
+/// Draws twice as many as this VM's part of these nodes, for that is how much it knows of what
+/// happens to them until the next table: VMs that all look at all of them all take the same one.
 fn draw(chooser: &mut Chooser, cells: &[Cell], owner: Option<u64>, rng: &mut Rng) {
     if let Some(slot) = owner.and_then(|owner| alias::draw(cells, owner)) {
         chooser.consider(slot);
     }
-    let part = cells.len() as f32 / chooser.load.standing().factor;
-    let wanted = (part as usize).clamp(2, MAX_DRAWS);
+    let part = 2.0 * cells.len() as f32 / chooser.load.standing().factor;
+    let wanted = (part as usize).clamp(MIN_DRAWS, MAX_DRAWS);
     if cells.len() <= wanted {
         let start = below(cells.len(), rng.u64(..));
         let (head, tail) = cells.split_at_checked(start).unwrap_or((cells, &[]));
