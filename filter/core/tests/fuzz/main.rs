@@ -5,14 +5,20 @@
 mod fleets;
 mod runner;
 
+use isocost_core::asking::Asking;
 use isocost_core::config::FilterConfig;
+use isocost_core::estimates::Estimates;
 use isocost_core::fleet::Fleet;
 use isocost_core::head::Head;
-use isocost_core::pick::Policy;
+use isocost_core::jwt;
+use isocost_core::load::Load;
+use isocost_core::model_source::Source;
+use isocost_core::pick::{Held, Policy, Query, Rules};
 use isocost_core::profile::{Api, Scanner};
 use isocost_core::roster::Roster;
+use isocost_core::stream::AnswerScanner;
 use isocost_core::table::Table;
-use isocost_core::usage::UsageScanner;
+use isocost_core::work::Work;
 use isocost_core::workers::Workers;
 use isocost_core::xds::Response;
 use isocost_core::Rng;
@@ -27,8 +33,6 @@ const APIS: [Api; 6] = [
     Api::Messages,
     Api::Other,
 ];
-const POLICIES: [Policy; 2] = [Policy::WeightedRandom, Policy::MinEntropy];
-
 const BODIES: [&[u8]; 6] = [
     br#"{"model":"m","messages":[{"role":"system","content":"Be short."},{"role":"user","content":
 "What is \u00e9\ud83d\ude00?\n"}],"max_tokens":64,"n":2,"stream":true,"user":"u-1"}"#,
@@ -138,11 +142,40 @@ fn fleets() {
 
 fn picks(fleet: &Fleet, rng: &mut Rng) {
     let mut header = Vec::new();
-    for policy in POLICIES {
-        for _ in 0..8 {
-            let Some(pick) = fleet.pick(policy, rng.usize(..9), rng) else { continue };
+    let mut load = Load::new(rng.u64(0..4));
+    load.rebase(fleet);
+    let tokens = |rng: &mut Rng| [rng.u32(0..5_000), u32::MAX][usize::from(rng.u32(0..20) == 0)];
+    let model = fleet.roster().model(format!("m-{}", rng.u32(0..6)).as_bytes());
+    for policy in Policy::ALL {
+        for number in 0..8 {
+            let rules = Rules {
+                policy,
+                alternates: rng.usize(..9),
+                projection: rng.bool(),
+                dispersion: rng.bool(),
+            };
+            let held: Vec<Held> = (0..rng.usize(..5))
+                .map(|_| Held { slot: rng.u32(0..50), tokens: tokens(rng) })
+                .collect();
+            let query = Query {
+                model: model.filter(|_| rng.bool()),
+                prompt_tokens: tokens(rng),
+                output_tokens: tokens(rng),
+                user: rng.bool().then(|| rng.u64(..)),
+                prefix_key: rng.bool().then(|| rng.u64(..)),
+                held: &held,
+            };
+            let Some(pick) = fleet.pick(&rules, &query, &load, rng) else { continue };
             assert!(pick.slots().iter().all(|slot| fleet.roster().node(*slot).is_some()));
             fleet.write_destination(&pick, &mut header);
+            let node = fleet.roster().node(pick.first()).map_or(0, |node| node.id);
+            load.opened(node, pick.work());
+            match rng.u32(0..4) {
+                0 => load.first_token(node, pick.work()),
+                1 => load.closed(node, pick.work(), rng.bool()),
+                2 => load.moved(node, rng.u64(0..50), Work::default()),
+                _ => load.batch(number),
+            }
         }
     }
 }
@@ -163,6 +196,7 @@ fn messages() {
             let _ = Response::decode(bytes);
             let _ = Roster::decode(bytes);
             let _ = Table::decode(bytes);
+            let _ = Estimates::decode(bytes);
             let _ = Head::read(bytes);
             let mut workers = Workers::default();
             workers.heard(bytes, 1);
@@ -188,16 +222,45 @@ fn answers() {
         "answers",
         |rng| mutated(&ANSWERS, &[b"\"completion_tokens\":", b"99999999999999999999", b"\\"], rng),
         |answer, rng| {
-            let mut whole = UsageScanner::new();
+            let event_stream = rng.bool();
+            let mut whole = AnswerScanner::new(event_stream);
             whole.feed(answer);
-            let mut parts = UsageScanner::new();
+            let mut parts = AnswerScanner::new(event_stream);
             in_chunks(answer, rng, |chunk| parts.feed(chunk));
             assert_eq!(parts.output_tokens(), whole.output_tokens());
+            assert_eq!(parts.output_events(), whole.output_events());
+            assert_eq!(parts.finish(), whole.finish());
         },
     );
 }
 
-const CONFIG: &[u8] = br#"{"policy":"min_entropy","max_table_age_ms":750,"alternates":3}"#;
+/// Headers as the host hands them over, with a token among them.
+#[test]
+fn headers() {
+    let token: &[u8] = b"Bearer e30.eyJtb2RlbCI6ICJpbi10b2tlbiIsICJzdWIiOiAiYm9iIn0.c2ln";
+    let mut pairs = 2u32.to_le_bytes().to_vec();
+    let headers = [(&b":path"[..], &b"/v1/completions"[..]), (b"authorization", token)];
+    for text in headers.iter().flat_map(|(name, value)| [name, value]) {
+        pairs.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+    }
+    headers.iter().flat_map(|(name, value)| [name, value]).for_each(|text| {
+        pairs.extend(*text);
+        pairs.push(0);
+    });
+    let from = [Source::Header(":path".into()), Source::Jwt("model".into()), Source::Body];
+    assert!(jwt::claim(token, "model").is_some_and(|model| model == "in-token"));
+    fuzz(
+        "headers",
+        |rng| mutated(&[&pairs, token], &[b".", b"\xff\xff\xff\xff", b"ey", b"="], rng),
+        |bytes, _| {
+            let _ = Asking::begin(bytes, &from, &from).finish();
+            let _ = jwt::claim(bytes, "model");
+        },
+    );
+}
+
+const CONFIG: &[u8] = br#"{"policy":"min_entropy","max_table_age_ms":750,"alternates":3,
+"projection":0,"profile_limit_bytes":1000,"model_from":"body,jwt:model","user_from":"header:x"}"#;
 
 #[test]
 fn configurations() {
