@@ -28,20 +28,23 @@ pub(crate) fn text_tokens(profile: &Profile, coefficients: &Coefficients) -> f32
 /// The tokens of the whole prompt: what the `body_read` bytes have that were read, and as much for
 /// each byte behind them. Without a prompt that is known, by the body's length alone.
 pub fn prompt_tokens(
-    profile: &Profile,
+    profile: Option<&Profile>,
     coefficients: &Coefficients,
     body_read: u64,
     content_length: Option<u64>,
 ) -> u32 {
     let read = body_read as f32;
     let whole = content_length.map_or(read, |length| read.max(length as f32));
-    let tokens = tools_tokens(profile, coefficients) + text_tokens(profile, coefficients);
-    let tokens = match profile.body {
-        Body::NotJson => (whole / BYTES_PER_TOKEN).min(MAX_UPLOAD_TOKENS),
-        _ if tokens <= 0.0 => whole / BYTES_PER_TOKEN,
-        Body::Complete => tokens,
-        _ => tokens * (whole / read.max(1.0)).max(1.0),
+    let by_length = whole / BYTES_PER_TOKEN;
+    let known = |profile: &Profile| {
+        let tokens = tools_tokens(profile, coefficients) + text_tokens(profile, coefficients);
+        match profile.body {
+            Body::NotJson => by_length.min(MAX_UPLOAD_TOKENS),
+            _ if tokens <= 0.0 => by_length,
+            Body::Complete => tokens,
+            _ => tokens * (whole / read.max(1.0)).max(1.0),
+        }
     };
     // Also rounds what is not a number to 0, and what is too large to the largest.
-    tokens.ceil() as u32
+    profile.map_or(by_length, known).ceil() as u32
 }

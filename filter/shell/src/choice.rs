@@ -92,20 +92,20 @@ pub fn choose(
     let model = choice.model.map_or("", |model| roster.model_name(model));
     let estimates = vm.view.estimates();
     let coefficients = estimates.coefficients(model);
+    let profile = asked.profile.as_ref();
+    decision.prompt_tokens =
+        prompt_tokens(profile, coefficients, asked.read_bytes, asked.content_length);
+    if asked.api != Api::Embeddings && decision.prompt_tokens > 0 {
+        let most = profile.and_then(|profile| profile.max_tokens);
+        let choices = profile.and_then(|profile| profile.choices);
+        decision.output_tokens = estimates.output_tokens(asked.user, model, most, choices);
+    }
     let mut marks = Marks::default();
     let mut found = Found::default();
-    if let Some(profile) = &asked.profile {
-        decision.prompt_tokens =
-            prompt_tokens(profile, coefficients, asked.read_bytes, asked.content_length);
-        if asked.api != Api::Embeddings {
-            let (most, choices) = (profile.max_tokens, profile.choices);
-            decision.output_tokens = estimates.output_tokens(asked.user, model, most, choices);
-        }
-        if config.rules.policy == Policy::EqualCost {
-            let cache = choice.model.map_or("", |model| roster.cache_name(model));
-            marks = Marks::new(profile, cache.as_bytes(), coefficients);
-            found = vm.prefix.find(&marks, &|slot| fleet.kv_capacity_tokens(slot));
-        }
+    if let Some(profile) = profile.filter(|_| config.rules.policy == Policy::EqualCost) {
+        let cache = choice.model.map_or("", |model| roster.cache_name(model));
+        marks = Marks::new(profile, cache.as_bytes(), coefficients);
+        found = vm.prefix.find(&marks, &|slot| fleet.kv_capacity_tokens(slot));
     }
     let query = Query {
         model: choice.model,

@@ -6,7 +6,7 @@ use isocost_core::prompt::prompt_tokens;
 use crate::profile_shapes::profile;
 
 fn tokens(profile: &Profile, read: usize, length: Option<u64>) -> u32 {
-    prompt_tokens(profile, &DEFAULT_COEFFICIENTS, read as u64, length)
+    prompt_tokens(Some(profile), &DEFAULT_COEFFICIENTS, read as u64, length)
 }
 
 #[test]
@@ -70,4 +70,10 @@ fn no_length_and_no_count_overflows() {
     assert_eq!(tokens(&profile, 1, Some(u64::MAX)), u32::MAX);
     assert!(tokens(&profile, 0, Some(0)) > 0);
     assert!(tokens(&profile, usize::MAX, Some(1)) > 0);
+}
+
+#[test]
+fn of_a_body_that_is_not_read_the_length_is_known() {
+    let unread = |length| prompt_tokens(None, &DEFAULT_COEFFICIENTS, 0, length);
+    assert_eq!((unread(Some(4_000)), unread(None), unread(Some(0))), (1_000, 0, 0));
 }
