@@ -51,7 +51,7 @@ fn what_stands_before_a_mark_counts_the_tools() {
     let tokens: Vec<u32> = marks.all().iter().map(|mark| mark.tokens).collect();
     // 2,052 tokens over 2,049 bytes of hashed text.
     assert_eq!(tokens, [500 + 1025, 500 + 2050, 500 + 2052]);
-    assert_eq!(prompt_tokens(&profile, &LETTERS, body.len() as u64, None), 2552);
+    assert_eq!(prompt_tokens(Some(&profile), &LETTERS, body.len() as u64, None), 2552);
 }
 
 #[test]
