@@ -119,13 +119,15 @@ def discovery_status(registry: Registry) -> dict[str, object]:
     return {"conflicts": list(registry.conflicts), "file_error": registry.file_error}
 
 
-def envoy_status(observer: FleetObserver) -> dict[str, object]:
-    """By Envoy that reports: how many of the workers that have served a request still can. Null =
-    its filter does not say.
+def envoy_status(observer: FleetObserver) -> dict[str, dict[str, object]]:
+    """By Envoy that reports: how many of the workers that have served a request still can, null =
+    its filter does not say; and its part of all requests, null = there were none lately.
     """
+    shares = observer.envoy_shares
     return {
         envoy: {
             "workers": None if count is None else {"live": count.live, "expected": count.expected},
+            "share": shares.get(envoy) or None,
         }
         for envoy, count in observer.envoys().items()
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.integration.harness.fleet import MODEL, FakeNode, Fleet, decision_fields
 from tests.integration.harness.process import Process
 from tests.integration.harness.wait import wait_until
@@ -13,10 +15,11 @@ STREAM_S = 20.0
 TOKENS_PER_S = 135
 
 
+@pytest.mark.parametrize("policy", ["equal_cost", "weighted_random"])
 async def test_a_drained_node_gets_nothing_also_from_a_stale_table_and_the_fallback(
-    fleet: Fleet,
+    fleet: Fleet, policy: str
 ) -> None:
-    control_plane = await start(fleet)
+    control_plane = await start(fleet, policy)
     node = fleet.nodes[1]
     stream = await open_stream_on(fleet, node)
     await drain(fleet, node)
@@ -40,7 +43,7 @@ async def test_a_drained_node_gets_nothing_also_from_a_stale_table_and_the_fallb
 
 
 async def test_an_undrained_node_serves_again(fleet: Fleet) -> None:
-    await start(fleet)
+    await start(fleet, "equal_cost")
     node = fleet.nodes[1]
     await drain(fleet, node)
     version = await fleet.next_table()
@@ -49,9 +52,9 @@ async def test_an_undrained_node_serves_again(fleet: Fleet) -> None:
     await wait_until(lambda: serves(fleet, node), "it serves")
 
 
-async def start(fleet: Fleet) -> Process:
+async def start(fleet: Fleet, policy: str) -> Process:
     """Everything started; the control plane's process."""
-    control_plane = fleet.start_control_plane()
+    control_plane = fleet.start_control_plane(policy)
     fleet.plan_nodes(4)
     for node in fleet.nodes:
         fleet.start_node(node)

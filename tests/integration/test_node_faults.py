@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+
 from isocost.config import StateSettings
 from isocost.model import NodeState
 from tests.integration.harness.completion_load import CompletionLoad
@@ -29,8 +31,11 @@ async def wait_for_table(
     return version, table.arrived_unix_s - started_s
 
 
-async def test_a_killed_node_costs_no_request_and_is_not_picked_again(fleet: Fleet) -> None:
-    await fleet.start(NODES)
+@pytest.mark.parametrize("policy", ["equal_cost", "weighted_random"])
+async def test_a_killed_node_costs_no_request_and_is_not_picked_again(
+    fleet: Fleet, policy: str
+) -> None:
+    await fleet.start(NODES, policy)
     async with (
         TableRecorder(fleet.grpc_port) as recorder,
         CompletionLoad(fleet, PER_S, max_tokens=200) as load,

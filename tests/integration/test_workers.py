@@ -92,13 +92,14 @@ async def shows(fleet: StandInFleet, live: int) -> bool:
         envoys = (await fleet.status())["envoys"]
     except aiohttp.ClientError:  # it has not started yet
         return False
-    return envoys == {"edge-test": {"workers": {"live": live, "expected": WORKERS}}}
+    workers = {name: envoy["workers"] for name, envoy in envoys.items()}
+    return workers == {"edge-1": {"live": live, "expected": WORKERS}}
 
 
 async def gauges(fleet: StandInFleet) -> dict[str, float]:
     """The Envoy's workers in the metrics, by kind."""
     async with fleet.session.get(f"{fleet.http}/metrics") as response:
         lines = (await response.text()).splitlines()
-    prefix, label = "isocost_envoy_workers_", '{envoy="edge-test"} '
+    prefix, label = "isocost_envoy_workers_", '{envoy="edge-1"} '
     named = (line.removeprefix(prefix).split(label) for line in lines if label in line)
     return {kind: float(value) for kind, value in named}

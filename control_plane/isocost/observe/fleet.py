@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
@@ -115,6 +116,8 @@ class FleetObserver:
         self._in_flight = InFlight()
         self._workers = Workers()
         self._shares = VmShares()
+        #: By Envoy, as of the last tick.
+        self.envoy_shares: Mapping[str, float] = {}
         self._speeds = SpeedLearner()
         self._rows: dict[int, int] = {}
         self._latencies = SlidingSums(latency_window_s, len(_LATENCIES))
@@ -185,9 +188,13 @@ class FleetObserver:
         )
 
     def seen(self, now_s: float) -> tuple[SeenVm, ...]:
-        """The live VMs, as of the last view."""
+        """The live VMs, as of the last view; once per tick."""
         live = self._in_flight.live()
         shares = self._shares.of(live.keys(), now_s)
+        by_envoy: dict[str, float] = defaultdict(float)
+        for (envoy, _), share in shares.items():
+            by_envoy[envoy] += share
+        self.envoy_shares = by_envoy
         return tuple(SeenVm(vm[1], sequence, shares[vm]) for vm, sequence in live.items())
 
     def speeds(self, node_ids: Sequence[int], pools: NDArray[np.intp], now_s: float) -> Speeds:

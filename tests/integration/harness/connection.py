@@ -77,6 +77,10 @@ class Connection:
     async def ask(self, headers: Mapping[str, str] | None = None) -> int:
         """The status of one request whose answer is read whole."""
         self.send(headers)
+        return await self.answer()
+
+    async def answer(self) -> int:
+        """The status of the next answer, which is read whole."""
         head = await self.head()
         if "content-length" in head.headers:
             await self._reader.readexactly(int(head.headers["content-length"]))

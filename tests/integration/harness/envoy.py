@@ -66,11 +66,13 @@ class Envoy(Process):
             return await response.text()
 
 
-def local_bootstrap(control_plane_port: int, wasm_path: str = "") -> dict[str, Any]:
+def local_bootstrap(
+    control_plane_port: int, wasm_path: str = "", node_id: str = "edge-test"
+) -> dict[str, Any]:
     """The shipped bootstrap on free ports of this machine."""
     return bootstrap(
         BootstrapSettings(
-            node_id="edge-test",
+            node_id=node_id,
             listen=f"127.0.0.1:{free_port()}",
             admin=f"127.0.0.1:{free_port()}",
             control_plane=f"127.0.0.1:{control_plane_port}",

@@ -140,18 +140,20 @@ class Fleet:
             return False
         return sum(row["state"] == "serving" for row in rows) == count
 
-    async def _both_workers_pick(self) -> bool:
+    async def _both_workers_pick(self, envoy: Envoy | None = None) -> bool:
         """A burst over new connections, all of it decided by a table that has every node."""
-        before = len(self.envoy.access_log())
-        await self.complete(20)
-        entries = (await self.envoy.logged(before + 20))[before:]
+        envoy = envoy or self.envoy
+        before = len(envoy.access_log())
+        await self.complete(20, envoy=envoy)
+        entries = (await envoy.logged(before + 20))[before:]
         return all("reason=picked" in entry["decision"] for entry in entries)
 
-    async def picks_from(self, version: int) -> bool:
+    async def picks_from(self, version: int, envoy: Envoy | None = None) -> bool:
         """A burst, every request of which was picked from that table or a later one."""
-        before = len(self.envoy.access_log())
-        await self.complete(20)
-        entries = (await self.envoy.logged(before + 20))[before:]
+        envoy = envoy or self.envoy
+        before = len(envoy.access_log())
+        await self.complete(20, envoy=envoy)
+        entries = (await envoy.logged(before + 20))[before:]
         return all(table_of(entry) >= version for entry in entries)
 
     async def status(self) -> dict[str, Any]:
@@ -179,16 +181,22 @@ class Fleet:
 
         return await wait_until(newer, "a table")
 
-    async def complete(self, count: int, concurrency: int = 32, max_tokens: int = 1) -> None:
+    async def complete(
+        self,
+        count: int,
+        concurrency: int = 32,
+        max_tokens: int = 1,
+        *,
+        envoy: Envoy | None = None,
+    ) -> None:
         """Send that many short completions through Envoy; every one must succeed."""
+        url = f"{(envoy or self.envoy).url}/v1/completions"
         body = {"model": MODEL, "prompt": "hello", "max_tokens": max_tokens}
         left = iter(range(count))
 
         async def worker() -> None:
             for _ in left:
-                async with self.session.post(
-                    f"{self.envoy.url}/v1/completions", json=body
-                ) as response:
+                async with self.session.post(url, json=body) as response:
                     assert response.status == 200, await response.text()
 
         await asyncio.gather(*(worker() for _ in range(concurrency)))

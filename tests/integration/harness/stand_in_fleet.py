@@ -1,10 +1,11 @@
-"""A real control plane and a real Envoy between engines and an agent that live in the test."""
+"""A real control plane and real Envoys between engines and an agent that live in the test."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import yaml
@@ -20,21 +21,24 @@ from tests.integration.harness.wait import wait_until
 
 
 class StandInFleet(Fleet):
-    """``wasm`` is another filter than the shipped one, for Envoy and control plane alike;
-    ``workers`` is how many Envoy has.
+    """``wasm`` is another filter than the shipped one, for Envoys and control plane alike;
+    ``gateways`` is how many Envoys there are, ``workers`` how many each of them has.
     """
 
     wasm = ""
+    gateways = 1
     workers = 2
     announcer: Announcer
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._connections: list[Connection] = []
+        #: ``envoy`` is the first of them.
+        self.envoys: list[Envoy] = []
 
-    async def connect(self) -> Connection:
+    async def connect(self, envoy: Envoy | None = None) -> Connection:
         """A client's connection to Envoy; whatever became of it, it ends with the fleet."""
-        self._connections.append(await Connection(self.envoy.url).open())
+        self._connections.append(await Connection((envoy or self.envoy).url).open())
         return self._connections[-1]
 
     def start_control_plane(self, policy: str = "weighted_random", **settings: Any) -> Process:
@@ -52,21 +56,27 @@ class StandInFleet(Fleet):
         return self.control_plane
 
     def start_gateway(self, concurrency: int = 2) -> Envoy:
-        data = local_bootstrap(self.grpc_port, self.wasm)
-        self.envoy = self._start_envoy(data, concurrency)
-        return self.envoy
+        """One more Envoy: ``edge-1``, ``edge-2`` and so on."""
+        data = local_bootstrap(self.grpc_port, self.wasm, f"edge-{len(self.envoys) + 1}")
+        self.envoys.append(self._start_envoy(data, concurrency))
+        self.envoy = self.envoys[0]
+        return self.envoys[-1]
 
     @asynccontextmanager
     async def running(self, backends: Iterable[Backend], **settings: Any) -> AsyncIterator[None]:
-        """Inside it the backends are nodes, and every worker of Envoy picks from them. Until then
-        they must answer with 200.
+        """Inside it the backends are nodes, and every worker of every Envoy picks from them. Until
+        then they must answer with 200.
         """
         nodes = [backend.node for backend in backends]
         self.start_control_plane(**settings)
-        self.start_gateway(self.workers)
+        for _ in range(self.gateways):
+            self.start_gateway(self.workers)
         async with Announcer(self.grpc_port, nodes) as self.announcer:
-            await wait_for_members(self.envoy, len(nodes), len(nodes))
-            await wait_until(self._both_workers_pick, "the filters pick", START_S)
+            for envoy in self.envoys:
+                await wait_for_members(envoy, len(nodes), len(nodes))
+                await wait_until(
+                    partial(self._both_workers_pick, envoy), "the filters pick", START_S
+                )
             for backend in backends:
                 backend.received.clear()
             try:

@@ -229,7 +229,8 @@ async def test_a_dead_worker_and_stale_choices_are_shown_while_their_envoy_repor
     made._observer.apply(Batch("edge-1", 1, 1, (), stale_choices=7), now_s)
     made._observer.apply_workers("edge-1", WorkerCount(3, 4), now_s)
     status = made.status()
-    assert status["envoys"] == {"edge-1": {"workers": {"live": 3, "expected": 4}}}
+    workers = {"live": 3, "expected": 4}
+    assert status["envoys"] == {"edge-1": {"workers": workers, "share": None}}
     assert status["stale_choices"] == 7
     lines = (await made.metrics_page()).decode().splitlines()
     assert 'isocost_envoy_workers_live{envoy="edge-1"} 3.0' in lines

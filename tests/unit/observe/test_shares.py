@@ -9,10 +9,11 @@ import pytest
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver
 from isocost.observe.inflight import VM_GONE_S
+from isocost.status import envoy_status
 
 
-def batch(vm: int, sequence: int, started: int) -> Batch:
-    return Batch("edge", vm, sequence, (NodeObservation(7, started=started),))
+def batch(vm: int, sequence: int, started: int, envoy: str = "edge") -> Batch:
+    return Batch(envoy, vm, sequence, (NodeObservation(7, started=started),))
 
 
 def served(seconds: float, per_tick: dict[int, int]) -> tuple[FleetObserver, float]:
@@ -42,6 +43,20 @@ def test_a_shift_of_the_traffic_shows_within_seconds() -> None:
         observer.apply(batch(2, 1000 + tick, 90), now_s)
     observer.view([7], now_s)
     assert shares(observer, now_s)[2] > 0.7
+
+
+def test_an_envoy_is_shown_with_the_share_of_all_its_workers() -> None:
+    observer = FleetObserver(10.0, 5.0)
+    for vm, (envoy, started) in enumerate((("edge-1", 600), ("edge-1", 300), ("edge-2", 100))):
+        observer.apply(batch(vm, 1, started, envoy), 0.0)
+    assert [shown["share"] for shown in envoy_status(observer).values()] == [None, None]
+    observer.view([7], 0.0)
+    observer.seen(0.0)
+    shown = {envoy: shown["share"] for envoy, shown in envoy_status(observer).items()}
+    assert shown == {"edge-1": pytest.approx(0.9, abs=0.01), "edge-2": pytest.approx(0.1, abs=0.01)}
+    # Nobody knows whom the next request goes to.
+    observer.seen(60.0)
+    assert [shown["share"] for shown in envoy_status(observer).values()] == [None, None]
 
 
 def test_without_requests_nobody_has_a_share() -> None:

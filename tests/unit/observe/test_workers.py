@@ -21,8 +21,8 @@ def test_the_last_word_of_each_envoy_is_shown() -> None:
     seen.apply_workers("edge-2", WorkerCount(2, 2), 0.0)
     seen.apply_workers("edge-1", WorkerCount(3, 4), 0.2)
     assert envoy_status(seen) == {
-        "edge-1": {"workers": {"live": 3, "expected": 4}},
-        "edge-2": {"workers": {"live": 2, "expected": 2}},
+        "edge-1": {"workers": {"live": 3, "expected": 4}, "share": None},
+        "edge-2": {"workers": {"live": 2, "expected": 2}, "share": None},
     }
     assert seen.envoys()["edge-1"] == WorkerCount(3, 4)
 
@@ -38,7 +38,7 @@ def test_an_envoy_whose_workers_are_all_dead_is_still_shown() -> None:
 def test_an_envoy_that_does_not_say_has_no_number() -> None:
     seen = observer()
     seen.apply(BATCH, 0.0)
-    assert envoy_status(seen) == {"edge-1": {"workers": None}}
+    assert envoy_status(seen) == {"edge-1": {"workers": None, "share": None}}
 
 
 def test_an_envoy_that_fell_silent_is_dropped() -> None:
