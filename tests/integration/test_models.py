@@ -213,6 +213,8 @@ async def test_a_retry_does_not_leave_the_nodes_of_the_model(
             assert code in (500, 503)
         assert failing.received
         assert not large.received
+        # How Envoy is told to stop there is for Envoy only.
+        assert not any("x-envoy-max-retries" in item.headers for item in failing.received)
 
 
 async def test_prompts_go_to_the_nodes_of_their_length_class(
