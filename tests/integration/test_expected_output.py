@@ -24,7 +24,7 @@ STEP = 2 ** (1 / 16)
 
 
 async def by_user(request: web.Request) -> web.StreamResponse:
-    """An engine whose answers are as long as the user's name says; streamed where it is asked to."""
+    """An engine whose answers are as long as the user's name says; streamed if asked to."""
     asked = await request.json()
     tokens = {"talker": LONG, "quiet": SHORT}.get(asked.get("user"))
     usage = tokens and {"prompt_tokens": 9, "completion_tokens": tokens, "total_tokens": tokens + 9}

@@ -11,7 +11,6 @@ import pytest
 
 from isocost.config import FilterSettings
 from isocost.model import NodeState
-from isocost.push.resources.endpoints import NodeEndpoint
 from tests.integration.conftest import StartBackend, StartEnvoy
 from tests.integration.harness.ads import AdsServer
 from tests.integration.harness.backend import Backend, Received
@@ -20,7 +19,6 @@ from tests.integration.harness.filters import without_filter
 from tests.integration.harness.fleet_feed import FleetFeed, Row
 from tests.integration.harness.gateway import post, serving, wait_for_members
 from tests.integration.harness.picking import picking_envoy, wait_for_table
-from tests.integration.harness.wait import wait_until
 
 HEADER = "x-isocost-previous-node"
 TURN = "what was said before counts for what is said next, "
@@ -153,7 +151,7 @@ async def test_a_clients_own_header_reaches_no_engine_without_a_table_or_a_filte
     with_filter: bool,
 ) -> None:
     backend = await start_backend("node-1")
-    ads.publish([*serving(backend)])
+    ads.publish(serving(backend))
     data = local_bootstrap(ads.port)
     envoy = start_envoy(data if with_filter else without_filter(data))
     await wait_for_members(envoy, total=1, healthy=1)
