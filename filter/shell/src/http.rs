@@ -19,13 +19,15 @@ use proxy_wasm::types::Action;
 use crate::choice::{choose, Choice, Decision};
 use crate::host::{self, sdk, Buffer};
 use crate::intake::Intake;
-use crate::logfmt::write_decision;
+use crate::logfmt::{write_decimal, write_decision};
 use crate::response::{is_nodes_answer, Flags, Upstream};
 use crate::vm::{self, Vm};
 
 const DESTINATION: &[u8] = b"x-isocost-destination";
 /// Which node holds the beginning of this session in its cache, if the request goes to another.
 const PREVIOUS_NODE: &[u8] = b"x-isocost-previous-node";
+/// How often Envoy tries elsewhere, instead of the route's number; Envoy removes it.
+const MAX_RETRIES: &[u8] = b"x-envoy-max-retries";
 /// Filter state `wasm.isocost`.
 const DECISION: &[u8] = b"isocost";
 
@@ -118,6 +120,10 @@ impl Request {
             let _ = host::remove_request_header(DESTINATION);
             return false;
         }
+        // Behind the list Envoy would go on with nodes that may not serve the model.
+        text.clear();
+        write_decimal(pick.slots().len().saturating_sub(1) as u64, &mut text);
+        let _ = host::replace_request_header(MAX_RETRIES, &text);
         let roster = self.choice.roster.as_ref();
         let previous = self.choice.previous.and_then(|slot| roster?.node(slot));
         if let Some(node) = previous {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -56,12 +56,18 @@ async def cut_stream(request: web.Request) -> web.StreamResponse:
 
 
 class Backend:
-    """One node of the fleet: ``answer`` may be replaced at any time."""
+    """One node of the fleet: ``answer`` may be replaced at any time.
+
+    ``traits`` are what else its node is, as fields of Node. Without ``reads_body`` it answers as
+    soon as it has the headers.
+    """
 
     def __init__(self, name: str, rack: str = "rack-1", answer: Answer = ok) -> None:
         self.name = name
         self.rack = rack
         self.answer = answer
+        self.traits: dict[str, Any] = {}
+        self.reads_body = True
         self.received: list[Received] = []
         self.address = ""
         self._runner = web.AppRunner(self._application(), shutdown_timeout=0.1)
@@ -69,7 +75,9 @@ class Backend:
     @property
     def node(self) -> Node:
         """This backend as the control plane's model has it."""
-        return Node(self.name, f"{self.name}@1", self.address, self.rack, f"{self.name}-host")
+        host = f"{self.name}-host"
+        node = Node(self.name, f"{self.name}@1", self.address, self.rack, host)
+        return replace(node, **self.traits)
 
     async def start(self) -> Self:
         await self._runner.setup()
@@ -89,6 +97,6 @@ class Backend:
         return application
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        body = await request.read()
+        body = await request.read() if self.reads_body else b""
         self.received.append(Received(request.method, request.path, request.headers, body))
         return await self.answer(request)

@@ -46,6 +46,10 @@ class Connection:
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         self._writer.write("\r\n".join([*lines, "", ""]).encode() + body)
 
+    def write(self, data: bytes) -> None:
+        """Send these bytes, whatever they are."""
+        self._writer.write(data)
+
     async def head(self) -> Head:
         """The next answer's head. ConnectionError if the connection ends instead."""
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from isocost.model import NodeState
-from isocost.push.fleet import encode_roster, encode_table
+from isocost.push.fleet import TableWork, encode_roster, encode_table
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import ROSTER, TABLE
 from tests.integration.harness.ads import AdsServer
@@ -19,6 +19,9 @@ from tests.integration.harness.backend import Backend
 
 _TICK_S = 0.2
 _FLEET = "fleet"
+#: What the filter takes where a table does not say.
+_TOKEN_S = 1 / 15_000
+_REQUEST_S = 0.0005
 
 
 @dataclass(slots=True)
@@ -29,6 +32,9 @@ class Row:
     weight: float = 1.0
     entropy: float = 0.0
     state: NodeState = NodeState.SERVING
+    pending_tokens: int = 0
+    #: 0 = not known.
+    kv_capacity_tokens: float = 0.0
 
 
 @dataclass(slots=True)
@@ -62,12 +68,27 @@ class FleetFeed:
             np.array([row.weight for row in self.rows]),
             np.array([row.entropy for row in self.rows]),
             [row.state for row in self.rows],
+            self._work(),
         )
         self.ads.cache.publish(
             TypeResources.hashed(ROSTER, {_FLEET: _any(ROSTER, roster)}),
             TypeResources.hashed(TABLE, {_FLEET: _any(TABLE, table)}),
         )
         return self.version
+
+    def _work(self) -> TableWork:
+        count = len(self.rows)
+        nothing = np.zeros(count, dtype=np.int64)
+        return TableWork(
+            capacity=np.array([row.weight for row in self.rows]),
+            pending_tokens=np.array([row.pending_tokens for row in self.rows]),
+            open=nothing,
+            kv_tokens=nothing,
+            token_s=np.full(count, _TOKEN_S),
+            request_s=np.full(count, _REQUEST_S),
+            extra_s=np.zeros(count),
+            kv_capacity_tokens=np.array([row.kv_capacity_tokens for row in self.rows]),
+        )
 
     async def _run(self) -> None:
         while True:

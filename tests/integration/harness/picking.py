@@ -11,6 +11,7 @@ from isocost.config import FilterSettings
 from tests.integration.harness.ads import WEIGHTED_RANDOM, AdsServer
 from tests.integration.harness.backend import Backend
 from tests.integration.harness.envoy import Envoy, local_bootstrap
+from tests.integration.harness.fleet import table_of
 from tests.integration.harness.gateway import post, serving, wait_for_members
 from tests.integration.harness.wait import wait_until
 
@@ -38,3 +39,14 @@ async def picking_envoy(
     for backend in backends:
         backend.received.clear()
     return envoy
+
+
+async def wait_for_table(client: aiohttp.ClientSession, envoy: Envoy, version: int) -> None:
+    """Return when the filter picks from that table or a later one; Envoy has one worker."""
+
+    async def arrived() -> bool:
+        before = len(envoy.access_log())
+        await post(client, envoy)
+        return table_of((await envoy.logged(before + 1))[-1]) >= version
+
+    await wait_until(arrived, f"table {version} is picked from")

@@ -8,6 +8,7 @@ mod failing_calls;
 mod fake;
 mod hung_streams;
 mod random_lives;
+mod retries;
 
 /// Can the filter do anything about this failure? The SDK panics by itself on the others.
 fn is_handed_on(call: &str, status: u32) -> bool {
