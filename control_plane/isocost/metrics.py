@@ -45,7 +45,6 @@ _NODE_GAUGES: Sequence[tuple[str, str]] = (
     ("pending_tokens", "Prompt tokens of open requests without a first token; NaN as above."),
     ("kv_tokens", "Tokens of open requests, expected answers included; NaN as above."),
     ("token_seconds", "Learned seconds per pending prompt token; NaN while not learned."),
-    ("request_seconds", "Learned seconds per open request; NaN while not learned."),
     ("share_factor", "Part of its share that the node's state and answers leave it, in [0,1]."),
 )
 

@@ -33,7 +33,7 @@ from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROUTES
 from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants, roster_constants
 from isocost.score.fit import ModelFit
-from isocost.weight.capacity import CapacityDamper, capacity, relative_speed
+from isocost.weight.capacity import capacity, relative_speed
 from isocost.weight.cost import Costs, costs
 from isocost.weight.decide import Decision, decide
 from isocost.weight.fleet_states import FleetStates, Orders
@@ -109,7 +109,6 @@ class Pipeline:
         self._states = FleetStates(config.states, config.discovery.lost_after_ms / 1e3)
         self._fit = ModelFit(config.models)
         self._requests = RequestMean()
-        self._damper = CapacityDamper()
         self._estimates = EstimatesSource(observer.history, config.models)
         self._encoder = EndpointEncoder()
         self._roster: tuple[int, TypeResources] | None = None
@@ -189,9 +188,7 @@ class Pipeline:
         )
         speeds = self._observer.speeds(node_ids, constants.pool, now_s)
         request = self._requests.update(observed, self._observer.history.mean_output_tokens, now_s)
-        speed = self._damper.update(
-            node_ids, relative_speed(speeds, request, constants.capacity), now_s
-        )
+        speed = relative_speed(speeds, request, constants.capacity)
         latest = Latest(
             nodes,
             samples,

@@ -88,7 +88,6 @@ def node_rows(
             "kv_capacity_tokens": _cell(decision.telemetry.kv_pool_tokens, index),
             # Learned; null = a prior stands in.
             "prefill_tokens_per_s": _inverse(_cell(latest.costs.token, index)),
-            "request_ms": _milliseconds(_cell(latest.costs.request, index)),
             "extra_ms": float(latest.costs.extra_s[index]) * 1e3,
             "running": _known(sample.engine.running) if sample else None,
             "waiting": _known(sample.engine.waiting) if sample else None,
@@ -185,7 +184,6 @@ def fleet_gauges(
             ).tolist(),
             "kv_tokens": np.where(observed.in_flight_known, observed.kv_tokens, np.nan).tolist(),
             "token_seconds": np.where(costs.token.known, costs.token.value, np.nan).tolist(),
-            "request_seconds": np.where(costs.request.known, costs.request.value, np.nan).tolist(),
             "share_factor": latest.decision.state.factor.tolist(),
         }
     return FleetGauges(

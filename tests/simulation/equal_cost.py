@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tests.simulation.fleet import Request
+from tests.simulation.learning import Learner, Node, Seen
 from tests.simulation.timers import Timers
 from tests.simulation.work import NodeWork, Work, copied, total
 
@@ -51,30 +52,40 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """What the control plane knows of one."""
+class Table:
+    """The control plane's: what is open, where prompts are held, how fast the nodes are."""
 
-    token_s: float
-    kv_capacity_tokens: int
-    capacity: float
+    work: NodeWork
+    placed: dict[int, int]
+    nodes: Sequence[Node]
 
 
 class Vm:
     """The filter in one worker."""
 
-    def __init__(self, nodes: int) -> None:
-        self.own = [Work() for _ in range(nodes)]
+    def __init__(self, nodes: Sequence[Node], learner: Learner | None) -> None:
+        self.own = [Work() for _ in nodes]
         self.table, self.seen, self.reported = (copied(self.own) for _ in range(3))
-        self.counts = [0] * nodes
+        self.counts = [0] * len(nodes)
         self.holders: dict[int, int] = {}
+        self.times = Seen(len(nodes))
+        self._learner = learner
+        self._know(nodes)
 
     def report(self, _now_s: float) -> None:
         self.reported = copied(self.own)
+        if self._learner is not None:
+            self._learner.add(self.times)
 
-    def take(self, table: NodeWork, seen: NodeWork, placed: dict[int, int], _now_s: float) -> None:
-        self.table, self.seen = table, seen
+    def take(self, table: Table, seen: NodeWork, _now_s: float) -> None:
+        self.table, self.seen = table.work, seen
         self.counts = [0] * len(self.counts)
-        self.holders |= placed
+        self.holders |= table.placed
+        self._know(table.nodes)
+
+    def _know(self, nodes: Sequence[Node]) -> None:
+        capacity = sum(node.capacity for node in nodes)
+        self.nodes, self.shares = nodes, [node.capacity / capacity for node in nodes]
 
     def held(self, request: Request) -> dict[int, int]:
         """Tokens of the prompt that nodes are known to hold, the longest first."""
@@ -91,14 +102,18 @@ class Flight:
     """An open request: who sent it, and what it counts for."""
 
     vm: Vm
+    sent_s: float
     pending_tokens: float
     kv_tokens: float
+    #: The node's, this one's own included.
+    all_pending_tokens: float
 
 
 class EqualCost:
     """A fleet's gateways: ``vms`` of them, each with an equal share of the requests.
 
-    The expected answer is always the mean. ``projection`` and ``dispersion`` as in the filter.
+    The expected answer is always the mean. ``projection`` and ``dispersion`` as in the filter. With
+    a ``learner`` the nodes' speeds are what it says, and ``nodes`` only what is known at first.
     """
 
     def __init__(
@@ -108,20 +123,19 @@ class EqualCost:
         mean_output_tokens: float,
         seed: int,
         cost: Cost | None = None,
+        learner: Learner | None = None,
         *,
         projection: bool = True,
         dispersion: bool = True,
     ) -> None:
-        capacity = sum(node.capacity for node in nodes)
-        self._nodes = nodes
-        self._shares = [node.capacity / capacity for node in nodes]
+        self._nodes, self._learner = nodes, learner
         self._output_tokens = mean_output_tokens
         self._cost = cost or Cost()
         self._factor = float(vms) if projection else 0.0
         self._dispersion = dispersion
         self._draws = min(max(2 * len(nodes) // vms, FEWEST_DRAWS), MOST_DRAWS)
         self._rng = random.Random(seed)
-        self._vms = [Vm(len(nodes)) for _ in range(vms)]
+        self._vms = [Vm(nodes, learner) for _ in range(vms)]
         self._flights: dict[int, Flight] = {}
         self._placed: dict[int, int] = {}
         self._timers = Timers()
@@ -135,12 +149,14 @@ class EqualCost:
         prompt = request.prompt.tokens * max(1 + self._rng.gauss(0, PROMPT_ERROR), 0.0)
         kv = prompt + self._output_tokens
         held = vm.held(request)
-        node = self._best(vm, self._drawn(request, held), prompt, kv, held)
+        node = self._best(vm, self._drawn(vm, request, held), prompt, kv, held)
         if node is None:
             node = self._best(vm, range(len(self._nodes)), prompt, kv, held)
         if node is None:
-            node = min(range(len(self._nodes)), key=lambda n: vm.counts[n] / self._shares[n])
-        flight = Flight(vm, max(prompt - held.get(node, 0), 0.0), kv)
+            node = min(range(len(self._nodes)), key=lambda n: vm.counts[n] / vm.shares[n])
+        pending = max(prompt - held.get(node, 0), 0.0)
+        before = vm.own[node].projected(vm.table[node], vm.seen[node], self._factor)
+        flight = Flight(vm, now_s, pending, kv, before.pending_tokens + pending)
         self._flights[request.number] = flight
         vm.own[node].opened(flight.pending_tokens, kv)
         vm.counts[node] += 1
@@ -150,6 +166,7 @@ class EqualCost:
         self._timers.run_until(now_s)
         flight = self._flights[request.number]
         flight.vm.own[request.node].pending_tokens -= flight.pending_tokens
+        flight.vm.times.first_token(request.node, flight.all_pending_tokens, now_s - flight.sent_s)
         placed = {block: request.node for block, _ in marked(request)}
         flight.vm.holders |= placed
         self._placed |= placed
@@ -158,19 +175,25 @@ class EqualCost:
         self._timers.run_until(now_s)
         flight = self._flights.pop(request.number)
         work = flight.vm.own[request.node]
+        if request.output_tokens > 1 and request.first_token_s is not None:
+            tpot_s = (now_s - request.first_token_s) / (request.output_tokens - 1)
+            flight.vm.times.finished(request.node, work.open, tpot_s)
         work.open -= 1
         work.kv_tokens -= flight.kv_tokens
 
     def _sum(self, now_s: float) -> None:
-        table, placed = total([vm.reported for vm in self._vms]), self._placed
+        work = total([vm.reported for vm in self._vms])
+        if self._learner is not None:
+            self._nodes = self._learner.nodes(now_s, work)
+        table = Table(work, self._placed, self._nodes)
         self._placed = {}
         for vm in self._vms:
-            take = partial(vm.take, table, vm.reported, placed)
+            take = partial(vm.take, table, vm.reported)
             self._timers.at(now_s + WAY_S + self._rng.random() * LOOK_S, take)
 
-    def _drawn(self, request: Request, held: dict[int, int]) -> list[int]:
+    def _drawn(self, vm: Vm, request: Request, held: dict[int, int]) -> list[int]:
         """Distinct nodes by capacity, those that hold the prompt, or one by its name."""
-        keyed = ((self._rng.random() ** (1 / share), n) for n, share in enumerate(self._shares))
+        keyed = ((self._rng.random() ** (1 / share), n) for n, share in enumerate(vm.shares))
         drawn = [node for _, node in heapq.nlargest(self._draws, keyed)]
         if request.prompt.hashes and not held:
             name = random.Random(request.prompt.hashes[:2][-1])
@@ -184,16 +207,20 @@ class EqualCost:
         due = sum(vm.counts) + 1
         least: tuple[float, int] | None = None
         for node in candidates:
-            if self._dispersion and vm.counts[node] and self._full(vm.counts[node] + 1, node, due):
+            if (
+                self._dispersion
+                and vm.counts[node]
+                and self._full(vm.counts[node] + 1, vm.shares[node], due)
+            ):
                 continue
             work = vm.own[node].projected(vm.table[node], vm.seen[node], self._factor)
-            cost_s = self._cost.predicted_s(self._nodes[node], work, prompt, held.get(node, 0), kv)
+            cost_s = self._cost.predicted_s(vm.nodes[node], work, prompt, held.get(node, 0), kv)
             if least is None or cost_s < least[0]:
                 least = cost_s, node
         return None if least is None else least[1]
 
-    def _full(self, count: int, node: int, own_total: int) -> bool:
-        due = own_total * self._shares[node]
+    def _full(self, count: int, share: float, own_total: int) -> bool:
+        due = own_total * share
         return count > max(1.25 * due, due + max(1.0, 2 / len(self._vms)))
 
 

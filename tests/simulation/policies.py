@@ -17,8 +17,9 @@ from isocost.fake.hardware import Hardware
 from isocost.fake.models import model_named
 from tests.benchmark.capacity import capacity_per_s, mix_of
 from tests.simulation.envoy import LeastRequest, RoundRobin
-from tests.simulation.equal_cost import EqualCost, Node
+from tests.simulation.equal_cost import EqualCost
 from tests.simulation.fleet import Gateway, Request, replay
+from tests.simulation.learning import Learner, Node
 
 KINDS = ("H100",) * 8 + ("A100",) * 8
 HARDWARE = {kind: Hardware(kind, 1, model_named(MODEL)) for kind in set(KINDS)}
@@ -67,17 +68,35 @@ def result(requests: Sequence[Request]) -> Result:
     return Result(float(p50), float(p99), float(np.mean(e2e_s)), float(np.percentile(e2e_s, 99)))
 
 
+def learner(mean_output_tokens: float) -> Learner:
+    """A control plane that knows nothing but which cards are the same."""
+    return Learner(
+        [list(HARDWARE).index(kind) for kind in KINDS],
+        [HARDWARE[kind].kv_pool_tokens for kind in KINDS],
+        mean_output_tokens,
+    )
+
+
 def gateways(
-    nodes: Sequence[Node], mean_output_tokens: float, seed: int
+    nodes: Sequence[Node], mean_output_tokens: float, seed: int, *, learning: bool = False
 ) -> dict[str, Callable[[], Gateway]]:
-    """Each policy behind one Envoy of two workers, and behind four."""
+    """Each policy behind one Envoy of two workers, and behind four; ``learning``: equal_cost has
+    to find the nodes' speeds.
+    """
     count = len(nodes)
+
+    def equal_cost(vms: int) -> Gateway:
+        if not learning:
+            return EqualCost(nodes, vms, mean_output_tokens, seed)
+        started = learner(mean_output_tokens)
+        return EqualCost(started.unlearned, vms, mean_output_tokens, seed, learner=started)
+
     return {
         "round_robin": lambda: RoundRobin(count, WORKERS, seed),
         "least_request": lambda: LeastRequest(count, 1, seed),
-        "equal_cost": lambda: EqualCost(nodes, WORKERS, mean_output_tokens, seed),
+        "equal_cost": lambda: equal_cost(WORKERS),
         "least_request, 4 Envoys": lambda: LeastRequest(count, 4, seed),
-        "equal_cost, 4 Envoys": lambda: EqualCost(nodes, 4 * WORKERS, mean_output_tokens, seed),
+        "equal_cost, 4 Envoys": lambda: equal_cost(4 * WORKERS),
     }
 
 
@@ -89,6 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--load", type=float, default=0.78, help="share of the capacity")
     parser.add_argument("--duration", type=float, default=60.0, help="seconds of the trace")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--learn", action="store_true", help="speeds are learned, not given")
     options = parser.parse_args(arguments)
     print("| trace | policy | TTFT p50, ms | p99, ms | end to end mean, s | p99, s |")
     print("|---|---|---|---|---|---|")
@@ -97,7 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rate = options.load * sum(capacity[kind] for kind in KINDS)
         trace = load(name, seed=options.seed, rate=rate, duration_s=options.duration)
         mean = sum(item.output_tokens for item in trace) / len(trace)
-        for policy, start in gateways(learned(capacity), mean, options.seed).items():
+        started = gateways(learned(capacity), mean, options.seed, learning=options.learn)
+        for policy, start in started.items():
             got = result(replay(trace, [engine(kind) for kind in KINDS], start()))
             print(
                 f"| {name} | {policy} | {got.ttft_p50_ms:.0f} | {got.ttft_p99_ms:.0f} "

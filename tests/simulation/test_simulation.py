@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from isocost.bench.load import load
 from isocost.bench.trace import TraceRequest
+from isocost.demo import fleet as demo
 from isocost.fake.engine import Engine
 from isocost.fake.sequence import Prompt
 from isocost.fake.speeds import Speed
+from tests.simulation import policies
 from tests.simulation.envoy import LeastRequest, RoundRobin
-from tests.simulation.equal_cost import EqualCost, Node
+from tests.simulation.equal_cost import EqualCost
 from tests.simulation.fleet import Request, Slowdown, replay
+from tests.simulation.learning import Learner, Node
 from tests.simulation.policies import result
 from tests.simulation.work import Work
 
@@ -71,6 +76,40 @@ def test_equal_cost_knows_sizes_and_speeds() -> None:
     equal = result(replay(items, in_pairs(), EqualCost(learned(), 2, 40, 1)))
     assert equal.ttft_p99_ms < 0.65 * least.ttft_p99_ms
     assert equal.e2e_mean_s < least.e2e_mean_s
+
+
+@pytest.mark.parametrize("vms", [2, 8])
+def test_speeds_that_are_learned_are_as_good_as_given_ones(vms: int) -> None:
+    items = load("azure-conv", seed=1, rate=100.0)
+    known = policies.learned({kind: demo.CAPACITY[kind] for kind in policies.HARDWARE})
+    learner = policies.learner(250.0)
+    given = EqualCost(known, vms, 250.0, 1)
+    found = EqualCost(learner.unlearned, vms, 250.0, 1, learner=learner)
+    engines = [[policies.engine(kind) for kind in policies.KINDS] for _ in range(2)]
+    of_given = result(replay(items, engines[0], given))
+    of_found = result(replay(items, engines[1], found))
+    assert of_found.ttft_p99_ms < 1.1 * of_given.ttft_p99_ms
+    for at_s, nodes in learner.history:
+        if 20.0 < at_s < items[-1].arrival_s:
+            _check([node.token_s for node in nodes], [node.token_s for node in known])
+            _check([node.capacity for node in nodes], [node.capacity for node in known])
+
+
+def _check(believed: list[float], true: list[float]) -> None:
+    """Up to a common factor: nodes of a kind within 15 %, kinds within a quarter."""
+    off = np.log(np.array(believed) / true).reshape(len(policies.HARDWARE), -1)
+    middle = off.mean(axis=1, keepdims=True)
+    assert np.abs(off - middle).max() < np.log(1.15)
+    assert np.abs(middle[1] - middle[0]) < np.log(1.25)
+
+
+def test_a_slowed_node_is_known_within_four_seconds() -> None:
+    learner = Learner([0] * 4, [320_000] * 4, 40)
+    gateway = EqualCost(learner.unlearned, 8, 40, 1, learner=learner)
+    engines = [Engine(FAST, 20_000, 64) for _ in range(4)]
+    replay(trace(1600, 0.025), engines, gateway, Slowdown(0, 3, 20.0))
+    token_s = next([n.token_s for n in nodes] for at_s, nodes in learner.history if at_s > 24.0)
+    assert token_s[0] > 2.0 * max(token_s[1:])
 
 
 @pytest.mark.parametrize("dispersion", [True, False])

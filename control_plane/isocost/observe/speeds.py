@@ -4,74 +4,123 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isocost.observe.batch import NodeObservation
-from isocost.observe.slopes import Floats, Rows, SlopeLearner
+from isocost.observe.levels import Floats, Levels, Rows
+from isocost.observe.window import grown
 
 #: Of a node that nobody has seen work: about an 8B model on one H100.
 PRIOR_TOKEN_S = 1.0 / 15_000.0
-PRIOR_REQUEST_S = 0.0005
+PRIOR_OUTPUT_TOKEN_S = 0.015
 
-#: The part of an answer's decoding that one more open request delays the next prompt by: steps are
-#: shared, so only a tenth of what its tokens cost all others. Found in simulation.
-DECODE_SHARE = 0.1
-#: Tokens of an answer where no answer has ended yet.
-DEFAULT_OUTPUT_TOKENS = 256.0
+#: What a first token takes beside its prompt, at most: the way through the server and the step that
+#: is under way. Of shorter times it is half.
+START_S = 0.025
 
-#: How far pending tokens and open requests usually vary.
-_TYPICAL_TOKENS = 500.0
-_TYPICAL_OPEN = 2.0
+#: Half of what is known is forgotten in this time: long enough that the mix of requests evens out,
+#: recent enough for a model that was swapped.
+_HALF_LIFE_S = 20.0
+#: A pool without traffic keeps this many observations: a fleet that rested is as fast as before.
+_KEPT = 20.0
+#: Observations after which a pool counts as learned.
+_LEARNED = 5.0
+#: What a prior is worth, in observations, of prompts of this length.
+_PRIOR_WORTH = 3.0
+_PRIOR_TOKENS = 500.0
 
-_prefill_of = attrgetter("prefill")
-_decode_of = attrgetter("decode")
+_PREFILLS, _TOKENS, _PREFILL_S, _ANSWERS, _OUTPUT_TOKEN_S = range(5)
 
 
 @dataclass(frozen=True)
 class Speeds:
-    """Of n nodes, each [n]. ``token_s``: seconds per pending prompt token; ``step_s``: by how much
-    one more open request lengthens the time per output token. Both are above 0; they come from a
-    prior where not ``token_learned`` or not ``step_learned``.
+    """Of n nodes, each [n], above 0: seconds per pending prompt token and per token of an answer.
+    They come from a prior where not ``learned``.
     """
 
     token_s: Floats
-    token_learned: NDArray[np.bool_]
-    step_s: Floats
-    step_learned: NDArray[np.bool_]
-
-    def request_s(self, output_tokens: float) -> Floats:
-        """Seconds by which an open request delays a new one, at answers of this mean length."""
-        result: Floats = self.step_s * (output_tokens * DECODE_SHARE)
-        return result
+    output_token_s: Floats
+    learned: NDArray[np.bool_]
 
 
 class SpeedLearner:
-    """One row per node; rows are given out by the owner, who calls ``grow`` before it uses one."""
+    """One row per node; rows are given out by the owner, who calls ``grow`` before it uses one.
+
+    Nodes of a pool share what is learned: all its times to the first token over all tokens that
+    were pending, as a line would be bent by load, under which prompts wait longer and steps are
+    longer as well. A node that differs from its pool does so by a factor on everything.
+    """
 
     def __init__(self) -> None:
-        self._prefill = SlopeLearner(PRIOR_TOKEN_S, _TYPICAL_TOKENS)
-        prior_step_s = PRIOR_REQUEST_S / (DECODE_SHARE * DEFAULT_OUTPUT_TOKENS)
-        self._decode = SlopeLearner(prior_step_s, _TYPICAL_OPEN)
+        #: Sums, with times as they would be at the pool's level.
+        self._sums = np.zeros((0, 5))
+        self._levels = Levels()
+        #: What was believed last: the pool's line and the node's level.
+        self._start_s, self._token_s, self._level = np.zeros(0), np.zeros(0), np.zeros(0)
+        self._at_s: float | None = None
 
     def add(self, rows: Rows, nodes: Sequence[NodeObservation]) -> None:
         """Take what a batch says of ``rows`` [m]."""
-        self._prefill.add(rows, np.array([_prefill_of(node) for node in nodes], dtype=np.float64))
-        self._decode.add(rows, np.array([_decode_of(node) for node in nodes], dtype=np.float64))
+        new = np.array(
+            [
+                (node.prefill.n, node.prefill.x, node.prefill.y, node.decode.n, node.decode.y)
+                for node in nodes
+            ],
+            dtype=np.float64,
+        )
+        expected_s = self._start_s[rows] * new[:, _PREFILLS] + self._token_s[rows] * new[:, _TOKENS]
+        seen = (new[:, _PREFILLS] > 0.0) & (new[:, _PREFILL_S] > 0.0)
+        log_ratio = np.log(new[seen, _PREFILL_S] / expected_s[seen])
+        self._levels.add(rows[seen], new[seen, _PREFILLS], log_ratio)
+        new[:, [_PREFILL_S, _OUTPUT_TOKEN_S]] /= self._level[rows, np.newaxis]
+        np.add.at(self._sums, rows, new)
 
     def update(self, rows: Rows, pools: Rows, now_s: float) -> Speeds:
-        """The speeds of ``rows`` [n] at ``now_s``; ``pools`` [n]: nodes that should be alike."""
-        prefill = self._prefill.update(rows, pools, now_s)
-        decode = self._decode.update(rows, pools, now_s)
-        return Speeds(prefill.slope, prefill.learned, decode.slope, decode.learned)
+        """The speeds of ``rows`` [n] at ``now_s``; ``pools`` [n]: nodes that should be alike. Call
+        it once per tick.
+        """
+        passed_s = 0.0 if self._at_s is None else max(now_s - self._at_s, 0.0)
+        self._at_s = now_s
+        self._fade(rows, pools, passed_s)
+        count, tokens, prefill_s, answers, output_s = _per_pool(self._sums[rows], pools).T
+        start_s = np.minimum(START_S, 0.5 * prefill_s / np.maximum(count, 1e-12))
+        start_s[count == 0.0] = START_S
+        prior_tokens = _PRIOR_WORTH * _PRIOR_TOKENS
+        token_s = (prefill_s - start_s * count + prior_tokens * PRIOR_TOKEN_S) / (
+            tokens + prior_tokens
+        )
+        output_token_s = (output_s + _PRIOR_WORTH * PRIOR_OUTPUT_TOKEN_S) / (answers + _PRIOR_WORTH)
+        self._start_s[rows], self._token_s[rows] = start_s[pools], token_s[pools]
+        level = self._level[rows] = self._levels.update(rows, pools)
+        return Speeds(
+            token_s[pools] * level, output_token_s[pools] * level, count[pools] >= _LEARNED
+        )
 
     def grow(self, rows: int) -> None:
-        self._prefill.grow(rows)
-        self._decode.grow(rows)
+        have = len(self._level)
+        self._sums = grown(self._sums, rows)
+        self._start_s, self._token_s = grown(self._start_s, rows), grown(self._token_s, rows)
+        self._level = grown(self._level, rows)
+        self._start_s[have:], self._token_s[have:], self._level[have:] = START_S, PRIOR_TOKEN_S, 1.0
+        self._levels.grow(rows)
 
     def keep(self, rows: Rows) -> None:
         """Keep the given rows only, in the given order."""
-        self._prefill.keep(rows)
-        self._decode.keep(rows)
+        self._sums, self._level = self._sums[rows], self._level[rows]
+        self._start_s, self._token_s = self._start_s[rows], self._token_s[rows]
+        self._levels.keep(rows)
+
+    def _fade(self, rows: Rows, pools: Rows, passed_s: float) -> None:
+        count = _per_pool(self._sums[rows], pools)[pools, _PREFILLS]
+        left = np.full(len(self._sums), 0.5 ** (passed_s / _HALF_LIFE_S))
+        left[rows] = np.maximum(left[rows], np.minimum(_KEPT / np.maximum(count, _KEPT), 1.0))
+        self._sums *= left[:, np.newaxis]
+
+
+def _per_pool(values: Floats, pools: Rows) -> Floats:
+    """Sums by pool, [number of pools, ...]."""
+    result: Floats = np.zeros((int(pools.max(initial=-1)) + 1, *values.shape[1:]))
+    np.add.at(result, pools, values)
+    return result

@@ -13,6 +13,10 @@ from isocost.score.columns import Column, Floats
 from isocost.score.telemetry import FleetTelemetry
 from isocost.weight.requests import MeanRequest
 
+#: By how much one more open request delays a new one: the steps are shared. Found in simulation,
+#: where any number from a twentieth to twice of it does as well.
+REQUEST_S = 0.002
+
 #: A node that may get nothing is never asked; any time will do, as long as it is a number.
 _LEAST_FACTOR = 1e-3
 
@@ -22,7 +26,7 @@ class Costs:
     """Of n nodes, each [n]: seconds per pending token, seconds per open request, seconds of work
     that no gateway knows of, and the tokens that the KV pool holds (0 = not known).
 
-    ``token`` and ``request`` are the learned numbers as signals: absent where a prior stands in.
+    ``token`` is what was learned, as a signal: absent where a prior stands in.
     """
 
     token_s: Floats
@@ -30,7 +34,6 @@ class Costs:
     extra_s: Floats
     kv_capacity_tokens: Floats
     token: Column
-    request: Column
 
 
 def costs(
@@ -43,17 +46,15 @@ def costs(
     """``factor`` [n] in [0,1] is the part of its share that a node's state leaves it: one that
     warms counts as that much slower.
     """
-    request_s = speeds.request_s(request.output_tokens)
     state = np.maximum(factor, _LEAST_FACTOR)
     token_s = speeds.token_s / state
     pool = telemetry.kv_pool_tokens
     return Costs(
         token_s,
-        request_s / state,
+        REQUEST_S / state,
         _foreign_waiting(telemetry, observed) * request.prompt_tokens * token_s,
         np.where(pool.known, pool.value, 0.0),
-        _learned(speeds.token_s, speeds.token_learned),
-        _learned(request_s, speeds.step_learned),
+        _learned(speeds.token_s, speeds.learned),
     )
 
 

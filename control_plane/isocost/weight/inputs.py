@@ -22,7 +22,7 @@ _INPUTS: Mapping[Policy, tuple[str, ...]] = {
         "nvlink_active_fraction",
     ),
     "min_entropy": ("kv_usage", "kv_pool_bytes", "waiting", "net_bytes_per_s"),
-    "equal_cost": ("token_s", "request_s", "kv_pool_tokens", "waiting", "nvlink_active_fraction"),
+    "equal_cost": ("token_s", "kv_pool_tokens", "waiting", "nvlink_active_fraction"),
 }
 
 
@@ -41,7 +41,6 @@ def signal_states(decision: Decision, costs: Costs) -> dict[str, dict[str, int]]
         "net_bytes_per_s": telemetry.net_bytes_per_s,
         # Learned from requests: absent until some were seen.
         "token_s": costs.token,
-        "request_s": costs.request,
     }
     return {
         name: {state.name.lower(): int((column.state == state).sum()) for state in SignalState}

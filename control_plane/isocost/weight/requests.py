@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass
 
 from isocost.observe.fleet import Observed
-from isocost.observe.speeds import DEFAULT_OUTPUT_TOKENS
 
 #: Of a prompt that nobody has seen: a short conversation.
 DEFAULT_PROMPT_TOKENS = 1000.0
+#: Of an answer where none has ended yet.
+DEFAULT_OUTPUT_TOKENS = 256.0
 #: The mean over what is open now follows the traffic in about this time.
 _SMOOTHED_S = 10.0
 

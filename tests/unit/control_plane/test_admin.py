@@ -32,7 +32,6 @@ class FakeSubject:
                 "pending_tokens": [700],
                 "kv_tokens": [900],
                 "token_seconds": [1e-4],
-                "request_seconds": [math.nan],
                 "share_factor": [0.5],
             },
             states={"serving": 1, "lost": 0},

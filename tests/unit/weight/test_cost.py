@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from isocost.model import NodeSample
-from isocost.observe.speeds import DECODE_SHARE, Speeds
-from isocost.weight.cost import Costs, costs
+from isocost.observe.speeds import Speeds
+from isocost.weight.cost import REQUEST_S, Costs, costs
 from isocost.weight.requests import RequestMean
 from tests.unit.fleet_builder import ABSENT, GB, KV_BYTES_PER_TOKEN, observed_nothing, sample
 from tests.unit.weight.test_capacity import REQUEST
 from tests.unit.weight.test_decide import NODES, run
 
 TOKEN_S = 1e-4
-STEP_S = 1e-5
 
 
 def found(
@@ -27,7 +26,7 @@ def found(
 ) -> Costs:
     count = len(samples)
     learned = np.ones(count, dtype=np.bool_)
-    speeds = Speeds(np.full(count, TOKEN_S), learned, np.full(count, STEP_S), learned)
+    speeds = Speeds(np.full(count, TOKEN_S), np.full(count, 1e-2), learned)
     observed = replace(observed_nothing(count), in_flight=np.full(count, in_flight))
     telemetry = run(samples, ages_s).telemetry
     return costs(speeds, REQUEST, telemetry, observed, np.full(count, factor))
@@ -36,7 +35,7 @@ def found(
 def test_a_node_that_warms_counts_as_that_much_slower() -> None:
     made = found([sample(of) for of in NODES], factor=0.25)
     assert made.token_s.tolist() == pytest.approx([4 * TOKEN_S] * 3)
-    assert made.request_s.tolist() == pytest.approx([4 * STEP_S * 100.0 * DECODE_SHARE] * 3)
+    assert made.request_s.tolist() == pytest.approx([4 * REQUEST_S] * 3)
     assert made.token.value.tolist() == pytest.approx([TOKEN_S] * 3)
 
 

@@ -18,7 +18,7 @@ from tests.unit.weight.test_decide import NODES, healthy, run
 def learned_costs(decision: Decision, learned: bool = True) -> Costs:
     count = len(decision.weight)
     known = np.full(count, learned)
-    speeds = Speeds(np.full(count, 1e-4), known, np.full(count, 1e-5), known)
+    speeds = Speeds(np.full(count, 1e-4), np.full(count, 1e-2), known)
     observed = observed_nothing(count)
     return costs(
         speeds, MeanRequest(1000.0, 100.0), decision.telemetry, observed, decision.state.factor
@@ -37,7 +37,7 @@ def test_a_healthy_fleet_misses_nothing() -> None:
 def test_speeds_that_nobody_has_learned_are_missing_to_equal_cost() -> None:
     decision = run(healthy())
     states = signal_states(decision, learned_costs(decision, learned=False))
-    assert missing_inputs(states, "equal_cost") == ("token_s", "request_s")
+    assert missing_inputs(states, "equal_cost") == ("token_s",)
 
 
 def test_every_node_is_counted_once_per_signal() -> None:
