@@ -8,6 +8,8 @@ use crate::profile::{name_hash, Api, Profile, Scanner};
 
 /// Beyond this a length is a lie.
 const MAX_CONTENT_LENGTH: u64 = 1 << 40;
+/// Methods that have none.
+const BODILESS: [&[u8]; 3] = [b"GET", b"HEAD", b"CONNECT"];
 
 /// All that is known of a request before its destination is chosen.
 pub struct Asked {
@@ -47,16 +49,14 @@ impl Asking {
             read_bytes: 0,
         };
         for (name, value) in Headers::read(headers) {
-            match name {
-                b":path" => asking.api = Api::of_path(value),
-                b":method" => {
-                    asking.may_have_body &= !matches!(value, b"GET" | b"HEAD" | b"CONNECT")
-                }
-                b"upgrade" => asking.may_have_body = false,
-                b"content-length" => {
-                    asking.content_length = whole_number(value, MAX_CONTENT_LENGTH);
-                }
-                _ => {}
+            if name == b":path" {
+                asking.api = Api::of_path(value);
+            } else if name == b":method" {
+                asking.may_have_body &= !BODILESS.contains(&value);
+            } else if name == b"upgrade" {
+                asking.may_have_body = false;
+            } else if name == b"content-length" {
+                asking.content_length = whole_number(value, MAX_CONTENT_LENGTH);
             }
         }
         asking

@@ -32,7 +32,7 @@ impl Backlog {
     pub fn take_report(&mut self) -> Vec<u8> {
         const BATCHES: u32 = 1;
         let mut report = Vec::with_capacity(self.bytes + 8 * self.batches.len());
-        for batch in self.batches.drain(..) {
+        while let Some(batch) = self.batches.pop_front() {
             put_bytes(&mut report, BATCHES, &batch);
         }
         self.bytes = 0;

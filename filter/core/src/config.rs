@@ -99,30 +99,31 @@ impl FilterConfig {
 
     /// Sets one key.
     fn set(&mut self, key: &[u8], value: &[u8]) -> Set {
-        match key {
-            b"policy" => {
+        // Patterns of bytes would be compared byte by byte, in code.
+        match core::str::from_utf8(key).unwrap_or_default() {
+            "policy" => {
                 let policy = Policy::ALL
                     .into_iter()
                     .find(|policy| name(value) == Some(policy.name().as_bytes()));
                 store(&mut self.rules.policy, policy, "equal_cost, min_entropy or weighted_random")
             }
-            b"max_table_age_ms" => {
+            "max_table_age_ms" => {
                 let age = whole_number(value, MAX_TABLE_AGE_MS).filter(|&age| age > 0);
                 store(&mut self.max_table_age_ms, age, "a whole number from 1 to 3600000")
             }
-            b"alternates" => {
+            "alternates" => {
                 let alternates = whole_number(value, MAX_ALTERNATES as u64).map(|n| n as usize);
                 store(&mut self.rules.alternates, alternates, "a whole number from 0 to 8")
             }
-            b"projection" => store(&mut self.rules.projection, switch(value), SWITCH),
-            b"dispersion" => store(&mut self.rules.dispersion, switch(value), SWITCH),
-            b"profile_limit_bytes" => {
+            "projection" => store(&mut self.rules.projection, switch(value), SWITCH),
+            "dispersion" => store(&mut self.rules.dispersion, switch(value), SWITCH),
+            "profile_limit_bytes" => {
                 let limit = whole_number(value, MAX_PROFILE_LIMIT_BYTES).map(|n| n as usize);
                 store(&mut self.profile_limit_bytes, limit, "a whole number from 0 to 8388608")
             }
-            b"model_from" => store(&mut self.model_from, sources(value), ALLOWED_SOURCES),
-            b"user_from" => store(&mut self.user_from, sources(value), ALLOWED_SOURCES),
-            b"control_plane_cluster" => {
+            "model_from" => store(&mut self.model_from, sources(value), ALLOWED_SOURCES),
+            "user_from" => store(&mut self.user_from, sources(value), ALLOWED_SOURCES),
+            "control_plane_cluster" => {
                 let cluster = name(value).filter(|name| !name.is_empty());
                 let cluster = cluster.and_then(|name| string(name).ok());
                 store(&mut self.control_plane_cluster, cluster, "the name of an Envoy cluster")

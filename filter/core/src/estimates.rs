@@ -2,7 +2,7 @@
 //! by model, and how many tokens a text is.
 
 use crate::profile::{Coefficients, DEFAULT_COEFFICIENTS};
-use crate::wire::{floats, string, DecodeError, Reader, Value};
+use crate::wire::{floats, set_string, DecodeError, Reader, Value};
 
 /// Of an answer of which nothing is known: what chats' answers have in public traces.
 const DEFAULT_OUTPUT_TOKENS: f32 = 256.0;
@@ -106,7 +106,7 @@ impl ModelEstimates {
         let mut reader = Reader::new(bytes);
         while let Some((number, value)) = reader.field()? {
             match (number, value) {
-                (1, Value::Bytes(name)) => model.name = string(name)?,
+                (1, Value::Bytes(name)) => set_string(&mut model.name, name)?,
                 (2, Value::Fixed32(bits)) => model.output_tokens = f32::from_bits(bits),
                 (3, _) => floats(value, &mut numbers)?,
                 _ => {}

@@ -94,7 +94,7 @@ impl Row {
 
 impl Fleet {
     /// Refuses a table that was not made for this roster.
-    pub fn build(roster: Rc<Roster>, table: Table) -> Result<Fleet, DecodeError> {
+    pub fn build(roster: Rc<Roster>, mut table: Table) -> Result<Fleet, DecodeError> {
         if table.roster_version != roster.version() {
             return Err(DecodeError::new("the table follows another roster"));
         }
@@ -106,7 +106,7 @@ impl Fleet {
             table_version: table.version,
             built_at_unix_ms: table.built_at_unix_ms,
             rows: (0..table.weight.len()).map(|slot| Row::read(&table, slot)).collect(),
-            seen: table.seen,
+            seen: core::mem::take(&mut table.seen),
             pools: (0..pools).map(|_| OnceCell::new()).collect(),
             roster,
         })

@@ -23,14 +23,13 @@ impl Head {
     }
 
     fn note(&mut self, name: &[u8], value: &[u8]) {
-        match name {
-            b":status" => self.status = status(value),
-            b"content-type" => {
-                self.event_stream = is_event_stream(value);
-                self.has_usage = self.event_stream || value.starts_with(b"application/json");
-            }
-            b"x-envoy-upstream-service-time" => self.timed_by_envoy = true,
-            _ => {}
+        if name == b":status" {
+            self.status = status(value);
+        } else if name == b"content-type" {
+            self.event_stream = is_event_stream(value);
+            self.has_usage = self.event_stream || value.starts_with(b"application/json");
+        } else if name == b"x-envoy-upstream-service-time" {
+            self.timed_by_envoy = true;
         }
     }
 }

@@ -21,8 +21,11 @@ const MAX_SOURCES: usize = 4;
 /// The places in their order, from a text such as "header:x-model,jwt:model,body"; None if it is
 /// anything else.
 pub fn parse_sources(text: &[u8]) -> Option<Vec<Source>> {
-    let sources: Option<Vec<Source>> = text.split(|&byte| byte == b',').map(source).collect();
-    sources.filter(|sources| sources.len() <= MAX_SOURCES)
+    let mut sources = Vec::new();
+    for word in text.split(|&byte| byte == b',') {
+        sources.push(source(word)?);
+    }
+    (sources.len() <= MAX_SOURCES).then_some(sources)
 }
 
 fn source(word: &[u8]) -> Option<Source> {

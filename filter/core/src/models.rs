@@ -2,7 +2,7 @@
 
 use crate::pick::affinity::Homes;
 use crate::roster::RosterNode;
-use crate::wire::{string, DecodeError, Reader, Value};
+use crate::wire::{push_string, set_string, DecodeError, Reader, Value};
 
 /// A model that a node serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,11 +23,11 @@ impl NodeModel {
         let mut reader = Reader::new(bytes);
         while let Some(field) = reader.field()? {
             match field {
-                (1, Value::Bytes(name)) => model.name = string(name)?,
-                (2, Value::Bytes(alias)) => model.aliases.push(string(alias)?),
+                (1, Value::Bytes(name)) => set_string(&mut model.name, name)?,
+                (2, Value::Bytes(alias)) => push_string(&mut model.aliases, alias)?,
                 (5, Value::Varint(bytes)) => model.kv_bytes_per_token = bytes,
                 (6, Value::Varint(tokens)) => model.max_length_tokens = tokens as u32,
-                (7, Value::Bytes(adapter)) => model.adapters.push(string(adapter)?),
+                (7, Value::Bytes(adapter)) => push_string(&mut model.adapters, adapter)?,
                 _ => {}
             }
         }

@@ -1,11 +1,13 @@
 //! Who the nodes are. Changes rarely, so everything that does not depend on a table is worked out
 //! here once: the nodes' grouping by host and rack, and the searches by address, id and model.
 
+use core::cmp::Ordering;
+
 use crate::address::{is_ip_port, split_port};
 use crate::models::{Group, Models};
 pub use crate::models::{ModelId, NodeModel};
 use crate::sort::sort_slots;
-use crate::wire::{string, DecodeError, Reader, Value};
+use crate::wire::{set_string, DecodeError, Reader, Value};
 
 /// One inference unit (IU): one engine instance with its GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,10 +32,10 @@ impl RosterNode {
         while let Some(field) = reader.field()? {
             match field {
                 (1, Value::Fixed64(id)) => node.id = id,
-                (2, Value::Bytes(name)) => node.name = string(name)?,
-                (4, Value::Bytes(address)) => node.address = string(address)?,
-                (5, Value::Bytes(rack)) => node.rack = string(rack)?,
-                (6, Value::Bytes(host)) => node.host = string(host)?,
+                (2, Value::Bytes(name)) => set_string(&mut node.name, name)?,
+                (4, Value::Bytes(address)) => set_string(&mut node.address, address)?,
+                (5, Value::Bytes(rack)) => set_string(&mut node.rack, rack)?,
+                (6, Value::Bytes(host)) => set_string(&mut node.host, host)?,
                 (9, Value::Bytes(model)) => node.models.push(NodeModel::decode(model)?),
                 (10, Value::Varint(tokens)) => node.min_input_tokens = tokens as u32,
                 (11, Value::Varint(tokens)) => node.max_input_tokens = tokens as u32,
@@ -100,20 +102,10 @@ impl Roster {
 
     /// Checks and indexes the nodes.
     pub fn new(version: u64, nodes: Vec<RosterNode>) -> Result<Roster, DecodeError> {
-        let mut order: Vec<u32> = (0..nodes.len() as u32).collect();
-        check(&nodes, &mut order)?;
-        let by_id = order.clone();
-        let node = |slot: u32| nodes.get(slot as usize);
-        let address = |slot| node(slot).map(|node| node.address.as_bytes());
-        sort_slots(&mut order, &|a, b| address(a).cmp(&address(b)).then(a.cmp(&b)));
-        let by_address = order.clone();
-        let domain = |slot| node(slot).map(RosterNode::failure_domain);
-        sort_slots(&mut order, &|a, b| domain(a).cmp(&domain(b)).then(a.cmp(&b)));
-        let host_of = numbered(&order, &|a, b| domain(a) == domain(b));
-        let by_host = order.clone();
-        let rack = |slot| node(slot).map(|node| node.rack.as_bytes());
-        sort_slots(&mut order, &|a, b| rack(a).cmp(&rack(b)).then(a.cmp(&b)));
-        let rack_of = numbered(&order, &|a, b| rack(a) == rack(b));
+        let by_id = check(&nodes)?;
+        let by_host = sorted_by(&nodes, RosterNode::failure_domain);
+        let by_rack = sorted_by(&nodes, rack);
+        let rack_of = numbered(&nodes, &by_rack, rack);
         let mut addresses = Vec::new();
         let mut address_ends = Vec::with_capacity(nodes.len());
         for node in &nodes {
@@ -121,6 +113,8 @@ impl Roster {
             address_ends.push(addresses.len());
         }
         let models = Models::index(&nodes, &rack_of);
+        let by_address = sorted_by(&nodes, |node| node.address.as_bytes());
+        let host_of = numbered(&nodes, &by_host, RosterNode::failure_domain);
         Ok(Roster {
             version,
             length_bounds: length_bounds(&nodes),
@@ -128,11 +122,11 @@ impl Roster {
             addresses,
             address_ends,
             by_address,
-            by_host,
             host_of,
+            by_host,
             by_id,
             rack_of,
-            by_rack: order,
+            by_rack,
             models,
         })
     }
@@ -255,34 +249,60 @@ impl Roster {
     }
 }
 
-/// Refuses nodes that a request could not be sent to or accounted for. Sorts the slots by id.
-fn check(nodes: &[RosterNode], slots: &mut [u32]) -> Result<(), DecodeError> {
+/// Refuses nodes that a request could not be sent to or accounted for; the slots ordered by id.
+fn check(nodes: &[RosterNode]) -> Result<Vec<u32>, DecodeError> {
     if !nodes.iter().all(|node| is_ip_port(node.address.as_bytes())) {
         return Err(DecodeError::new("a node's address is not IP:port"));
     }
     let id = |slot: u32| nodes.get(slot as usize).map_or(0, |node| node.id);
-    sort_slots(slots, &|a, b| id(a).cmp(&id(b)));
+    let slots = sorted(nodes.len(), &|a, b| id(a).cmp(&id(b)));
     let mut previous = 0;
-    for &slot in slots.iter() {
+    for &slot in &slots {
         match id(slot) {
             0 => return Err(DecodeError::new("a node has no id")),
             id if id == previous => return Err(DecodeError::new("two nodes have the same id")),
             id => previous = id,
         }
     }
-    Ok(())
+    Ok(slots)
 }
 
-/// The number of each slot's part, where equal slots stand together in `order`.
-fn numbered(order: &[u32], equal: &dyn Fn(u32, u32) -> bool) -> Vec<u32> {
+fn rack(node: &RosterNode) -> &[u8] {
+    node.rack.as_bytes()
+}
+
+/// By what a text of the nodes they are ordered.
+type TextOf = fn(&RosterNode) -> &[u8];
+
+fn text_of(nodes: &[RosterNode], slot: u32, text: TextOf) -> &[u8] {
+    nodes.get(slot as usize).map_or(&[], text)
+}
+
+/// The slots ordered by a text, then slot.
+fn sorted_by(nodes: &[RosterNode], text: TextOf) -> Vec<u32> {
+    sorted(nodes.len(), &|a, b| {
+        text_of(nodes, a, text).cmp(text_of(nodes, b, text)).then(a.cmp(&b))
+    })
+}
+
+#[inline(never)]
+fn sorted(count: usize, compare: &dyn Fn(u32, u32) -> Ordering) -> Vec<u32> {
+    let mut slots: Vec<u32> = (0..count as u32).collect();
+    sort_slots(&mut slots, compare);
+    slots
+}
+
+/// The number of each slot's part, where slots with the same text stand together in `order`.
+fn numbered(nodes: &[RosterNode], order: &[u32], text: TextOf) -> Vec<u32> {
     let mut numbers = vec![0; order.len()];
     let mut number = 0;
     let mut previous = None;
     for &slot in order {
-        if previous.is_some_and(|previous| !equal(previous, slot)) {
+        let here = text_of(nodes, slot, text);
+        if previous.is_some_and(|previous| previous != here) {
             number += 1;
         }
-        previous = Some(slot);
+        previous = Some(here);
         if let Some(of_slot) = numbers.get_mut(slot as usize) {
             *of_slot = number;
         }

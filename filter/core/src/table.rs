@@ -82,20 +82,30 @@ impl Table {
                 (1, Value::Fixed64(version)) => table.version = version,
                 (2, Value::Fixed64(version)) => table.roster_version = version,
                 (3, Value::Fixed64(time)) => table.built_at_unix_ms = time,
-                (4, _) => floats(value, &mut table.weight)?,
-                (5, _) => floats(value, &mut table.entropy)?,
                 (6, Value::Bytes(state)) => table.state = state.to_vec(),
-                (7, _) => floats(value, &mut table.capacity)?,
-                (8, _) => uints(value, &mut table.pending_tokens)?,
-                (9, _) => uints(value, &mut table.open)?,
-                (10, _) => uints(value, &mut table.kv_tokens)?,
-                (11, _) => floats(value, &mut table.token_s)?,
-                (12, _) => floats(value, &mut table.request_s)?,
-                (13, _) => floats(value, &mut table.extra_s)?,
-                (14, _) => floats(value, &mut table.kv_capacity_tokens)?,
+                (8..=10, _) => {
+                    let column = match number {
+                        8 => &mut table.pending_tokens,
+                        9 => &mut table.open,
+                        _ => &mut table.kv_tokens,
+                    };
+                    uints(value, column)?;
+                }
                 (15, Value::Bytes(seen)) => table.seen.push(Seen::decode(seen)?),
                 (16, Value::Bytes(placed)) => table.placements.push(Placement::decode(placed)?),
-                _ => {}
+                _ => {
+                    let column = match number {
+                        4 => &mut table.weight,
+                        5 => &mut table.entropy,
+                        7 => &mut table.capacity,
+                        11 => &mut table.token_s,
+                        12 => &mut table.request_s,
+                        13 => &mut table.extra_s,
+                        14 => &mut table.kv_capacity_tokens,
+                        _ => continue,
+                    };
+                    floats(value, column)?;
+                }
             }
         }
         if table.even() {

@@ -94,6 +94,20 @@ pub fn string(bytes: &[u8]) -> Result<String, DecodeError> {
     }
 }
 
+/// Sets a string field.
+#[inline(never)]
+pub fn set_string(place: &mut String, bytes: &[u8]) -> Result<(), DecodeError> {
+    *place = string(bytes)?;
+    Ok(())
+}
+
+/// Adds an element of a repeated string field.
+#[inline(never)]
+pub fn push_string(places: &mut Vec<String>, bytes: &[u8]) -> Result<(), DecodeError> {
+    places.push(string(bytes)?);
+    Ok(())
+}
+
 /// Appends a repeated float field's value, packed or one by one; other wire types are unknown
 /// fields and add nothing.
 pub fn floats(value: Value, out: &mut Vec<f32>) -> Result<(), DecodeError> {

@@ -68,17 +68,18 @@ impl Decision {
     }
 }
 
-/// Chooses among the nodes of the present table.
+/// Chooses among the nodes of the present table; `choice` is an empty one.
 pub fn choose(
     config: &FilterConfig,
     asked: &Asked,
     now_unix_ms: u64,
     vm: &mut Vm,
-) -> (Choice, Decision) {
-    let mut choice = Choice { user: asked.user, ..Choice::default() };
+    choice: &mut Choice,
+) -> Decision {
+    choice.user = asked.user;
     let mut decision = Decision::fallback(Some(config.rules.policy), Reason::NoTable);
     decision.body_bytes = asked.read_bytes;
-    let Some(fleet) = vm.view.fleet() else { return (choice, decision) };
+    let Some(fleet) = vm.view.fleet() else { return decision };
     let roster = fleet.roster();
     choice.roster = Some(Rc::clone(roster));
     (decision.table_version, decision.age_ms) = (fleet.version(), fleet.age_ms(now_unix_ms));
@@ -86,7 +87,7 @@ pub fn choose(
         choice.model = roster.model(name);
         if choice.model.is_none() && roster.names_models() {
             decision.reason = Reason::UnknownModel;
-            return (choice, decision);
+            return decision;
         }
     }
     let model = choice.model.map_or("", |model| roster.model_name(model));
@@ -119,7 +120,7 @@ pub fn choose(
     choice.output_tokens = decision.output_tokens;
     if decision.age_ms > config.max_table_age_ms {
         decision.reason = Reason::StaleTable;
-        return (choice, decision);
+        return decision;
     }
     choice.listed = fleet.pick(&config.rules, &query, &vm.load, &mut vm.rng);
     decision.reason = Reason::NoEligible;
@@ -130,5 +131,5 @@ pub fn choose(
         choice.previous = of_session.map(|held| held.slot).filter(|slot| *slot != pick.first());
     }
     choice.marks = marks;
-    (choice, decision)
+    decision
 }

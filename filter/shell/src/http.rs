@@ -82,9 +82,9 @@ impl Request {
     /// Chooses a node, lists it and counts the request there. Pause: it was answered instead.
     fn route(&mut self, intake: Option<Intake>, vm: &mut Vm) -> Action {
         let mut decision = Decision::fallback(None, Reason::HostFailure);
-        if let Some((config, intake)) = self.config.clone().zip(intake).filter(|_| self.followed) {
+        if let (Some(config), Some(intake), true) = (&self.config, intake, self.followed) {
             let asked = intake.finish();
-            (self.choice, decision) = choose(&config, &asked, self.opened_unix_ms, vm);
+            decision = choose(config, &asked, self.opened_unix_ms, vm, &mut self.choice);
             if decision.reason == Reason::UnknownModel && !self.refuse(&asked) {
                 decision.reason = Reason::HostFailure;
             }

@@ -204,19 +204,18 @@ impl Ledger {
         put_varint(out, 11, decisions.host_failure.into());
         put_varint(out, 12, core::mem::take(&mut self.stale_choices).into());
         self.encode_placements(out);
-        for answer in self.answers.drain() {
+        while let Some(answer) = self.answers.pop() {
             put_bytes(out, 15, &answer);
         }
     }
 
     /// One isocost.v1.Placement for each run of hashes on the same node.
     fn encode_placements(&mut self, out: &mut Vec<u8>) {
-        let mut placements = self.placements.drain().peekable();
         let mut blocks = Vec::new();
         let mut placement = Vec::new();
-        while let Some((node_id, hash)) = placements.next() {
+        while let Some((node_id, hash)) = self.placements.pop() {
             blocks.extend_from_slice(&hash.to_le_bytes());
-            if placements.peek().is_some_and(|(next, _)| *next == node_id) {
+            if self.placements.oldest().is_some_and(|(next, _)| *next == node_id) {
                 continue;
             }
             placement.clear();

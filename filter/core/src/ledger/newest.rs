@@ -21,8 +21,12 @@ impl<T> Newest<T> {
         self.items.push_back(item);
     }
 
-    /// All of them, the oldest first.
-    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
-        self.items.drain(..)
+    /// Takes the oldest one out.
+    pub fn pop(&mut self) -> Option<T> {
+        self.items.pop_front()
+    }
+
+    pub fn oldest(&self) -> Option<&T> {
+        self.items.front()
     }
 }
