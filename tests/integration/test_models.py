@@ -64,24 +64,33 @@ def start_node(start_backend: StartBackend) -> Callable[..., Awaitable[Backend]]
 StartNode = Callable[..., Awaitable[Backend]]
 
 
-def asks(model: str | None = None, words: int = 1, **more: Any) -> bytes:
-    """A chat request; a word is a token, more or less."""
-    message = {"role": "user", "content": "word " * words}
+Asks = Callable[[int], bytes]
+
+
+def asks(model: str | None = None, words: int = 1, **more: Any) -> Asks:
+    """Chat requests by number; a word is a token, more or less. No two begin alike: those that do
+    stay where their beginning is cached.
+    """
     named = {} if model is None else {"model": model}
-    return json.dumps({**named, "messages": [message], **more}).encode()
+
+    def body(number: int) -> bytes:
+        message = {"role": "user", "content": f"{number} " + "word " * words}
+        return json.dumps({**named, "messages": [message], **more}).encode()
+
+    return body
 
 
 async def ask(
     client: aiohttp.ClientSession,
     envoy: Envoy,
-    body: bytes,
+    body: Asks,
     headers: Sequence[tuple[str, str]] = (),
     count: int = REQUESTS,
 ) -> Counter[str]:
     """How many of the requests each node answered."""
     before = len(envoy.access_log())
-    for _ in range(count):
-        assert (await post(client, envoy, headers, body))[0] == 200
+    for number in range(count):
+        assert (await post(client, envoy, headers, body(number)))[0] == 200
     entries = (await envoy.logged(before + count))[before:]
     assert {decision_fields(entry)["reason"] for entry in entries} == {"picked"}
     return Counter(entry["node"] for entry in entries)
@@ -124,7 +133,9 @@ async def test_a_header_names_the_model_before_the_body_does(
         assert await ask(client, envoy, body, header) == {"large-1": REQUESTS}
         assert await ask(client, envoy, body, [("X-Isocost-Model", "")]) == {"small-1": REQUESTS}
         # What the engine reads is the client's.
-        assert {item.body for row in rows for item in row.backend.received} == {body}
+        assert {item.body for row in rows for item in row.backend.received} == {
+            body(number) for number in range(REQUESTS)
+        }
 
 
 async def test_a_model_that_no_node_has_is_answered_as_openai_does(
@@ -208,8 +219,8 @@ async def test_a_retry_does_not_leave_the_nodes_of_the_model(
     async with running([Row(failing), Row(refusing), Row(large)]) as envoy:
         failing.answer = status(500)
         await refusing.stop()
-        for _ in range(REQUESTS):
-            code, _ = await post(client, envoy, body=asks("small"))
+        for number in range(REQUESTS):
+            code, _ = await post(client, envoy, body=asks("small")(number))
             assert code in (500, 503)
         assert failing.received
         assert not large.received

@@ -28,7 +28,11 @@ async def test_a_node_that_only_the_table_still_has_is_passed_over_and_counted(
     seen = ads.observations
     async with FleetFeed(ads, rows):
         envoy = await picking_envoy(
-            start_envoy, ads, client, [gone, second, third], FilterSettings(policy="min_entropy")
+            start_envoy,
+            ads,
+            client,
+            [gone, second, third],
+            FilterSettings(policy="min_entropy", projection=False, dispersion=False),
         )
         for _ in range(REQUESTS):
             assert (await post(client, envoy))[0] == 200

@@ -121,9 +121,11 @@ impl Request {
             return false;
         }
         // Behind the list Envoy would go on with nodes that may not serve the model.
-        text.clear();
-        write_decimal(pick.slots().len().saturating_sub(1) as u64, &mut text);
-        let _ = host::replace_request_header(MAX_RETRIES, &text);
+        if self.choice.model.is_some() {
+            text.clear();
+            write_decimal(pick.slots().len().saturating_sub(1) as u64, &mut text);
+            let _ = host::replace_request_header(MAX_RETRIES, &text);
+        }
         let roster = self.choice.roster.as_ref();
         let previous = self.choice.previous.and_then(|slot| roster?.node(slot));
         if let Some(node) = previous {

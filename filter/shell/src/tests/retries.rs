@@ -1,27 +1,33 @@
-//! Envoy retries within the list, and not behind it.
+//! Envoy retries a request for a model within the list, and not behind it.
 
-use super::envoy::{routed, run, Envoy};
+use super::envoy::{run, Envoy};
+use super::exports::*;
 use super::fake::world;
 
-fn max_retries() -> Option<Vec<u8>> {
+/// How many retries the filter allows for a request with these headers; None: the route's number.
+fn allowed(envoy: &mut Envoy, headers: &[(&str, &str)]) -> Option<Vec<u8>> {
+    let id = envoy.open(headers);
+    proxy_on_request_headers(id, headers.len(), true);
     world(|world| world.request_headers.get(&b"x-envoy-max-retries"[..]).cloned())
 }
 
 fn lives(configuration: &'static [u8], retries: &'static [u8]) {
     let life = move |mut envoy: Envoy| {
         assert!(envoy.configure(configuration));
-        envoy.begin();
-        // Where Envoy chooses, the route's number holds.
-        assert_eq!((routed().destination, max_retries()), (None, None));
+        envoy.model = Some("m");
+        let names_it = [("x-isocost-model", "m")];
+        // Envoy chooses.
+        assert_eq!(allowed(&mut envoy, &names_it), None);
         envoy.ticks(100);
-        envoy.begin();
-        assert_eq!(max_retries().as_deref(), Some(retries));
+        assert_eq!(allowed(&mut envoy, &names_it).as_deref(), Some(retries));
+        // Any node will do.
+        assert_eq!(allowed(&mut envoy, &[]), None);
     };
     run("retries".into(), life).unwrap();
 }
 
 #[test]
-fn as_many_retries_are_allowed_as_alternates_are_listed() {
+fn a_request_for_a_model_is_retried_as_often_as_alternates_are_listed() {
     // Two nodes.
     lives(b"", b"1");
     lives(br#"{"alternates": 0}"#, b"0");
