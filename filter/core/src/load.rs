@@ -41,7 +41,8 @@ pub(crate) struct Standing {
     pub factor: f32,
     /// The shares of the VMs up to this one, which is included.
     pub shares_through: f32,
-    pub alone: bool,
+    /// How many VMs send to the fleet, this one included.
+    pub vms: usize,
 }
 
 /// A node's load as it is believed to be now.
@@ -83,7 +84,7 @@ impl Load {
             marks: Vec::new(),
             changed: Vec::new(),
             counted: false,
-            standing: Standing { factor: 1.0, shares_through: 1.0, alone: true },
+            standing: Standing { factor: 1.0, shares_through: 1.0, vms: 1 },
         }
     }
 
@@ -159,7 +160,7 @@ impl Load {
         self.standing = Standing {
             factor: (1.0 / share).min(2.0 * vms as f32),
             shares_through: share + others.iter().map(|other| known(other.share)).sum::<f32>(),
-            alone: vms == 1,
+            vms,
         };
     }
 

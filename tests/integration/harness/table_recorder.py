@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import grpc.aio
@@ -24,10 +24,13 @@ _PAUSE_S = 0.02
 
 @dataclass(frozen=True)
 class Recorded:
-    """One table: wall time of its arrival; weight share, entropy and state by node name."""
+    """One table: wall time of its arrival; shares of weight and of capacity, entropy and state by
+    node name.
+    """
 
     arrived_unix_s: float
     share: dict[str, float]
+    capacity_share: dict[str, float]
     entropy: dict[str, float]
     state: dict[str, NodeState]
 
@@ -92,14 +95,17 @@ class TableRecorder:
             return
         table = Table.FromString(content)
         assert table.roster_version == self._roster_version
-        total = sum(table.weight)
-        share = [weight / total if total else 0.0 for weight in table.weight]
         self.tables[table.version] = Recorded(
             time.time(),
-            dict(zip(self._names, share, strict=True)),
+            self._shares(table.weight),
+            self._shares(table.capacity),
             dict(zip(self._names, table.entropy, strict=True)),
             dict(zip(self._names, map(NodeState, table.state), strict=True)),
         )
+
+    def _shares(self, parts: Collection[float]) -> dict[str, float]:
+        whole = sum(parts) or 1.0
+        return {name: part / whole for name, part in zip(self._names, parts, strict=True)}
 
 
 def _request(type_url: str, version: str = "", nonce: str = "") -> bytes:

@@ -1,4 +1,5 @@
-//! Where a request goes if its node fails: other hosts first, and never a node twice.
+//! Where a request goes if its node fails: other hosts first, and never a node twice. The first
+//! choice is a node of the same rack, so that a user whose node dies stays there.
 
 use super::chooser::Chooser;
 use super::{alias, any, below, Pick, Policy, MAX_LISTED};
@@ -18,13 +19,18 @@ pub(super) fn list(chooser: &Chooser, first: u32, rng: &mut Rng) -> Pick {
     // once.
     let mut runners_up = pool.order.runners_up.iter().copied();
     let by_order = chooser.rules.policy == Policy::MinEntropy;
+    let rack = listing.roster.rack_of(first).and_then(|rack| pool.racks.get(rack as usize));
+    let mut near = rack.and_then(|rack| pool.rack_cells.get(rack.start..rack.end));
     for _ in 0..chooser.rules.alternates {
         let is_good = |slot: &u32| listing.is_on_new_host(*slot) && chooser.fits(*slot);
-        let mut draw = || match by_order {
+        let mates = near.take().unwrap_or_default();
+        let near_draws = if mates.is_empty() { 0 } else { REDRAWS };
+        let mut draw = |number| match by_order {
             true => any(&pool.order.best, rng),
+            false if number < near_draws => alias::draw(mates, rng.u64(..)),
             false => alias::draw(&pool.cells, rng.u64(..)),
         };
-        let next = (0..REDRAWS).find_map(|_| draw().filter(is_good));
+        let next = (0..near_draws + REDRAWS).find_map(|number| draw(number).filter(is_good));
         let next = next.or_else(|| runners_up.find(is_good));
         if !listing.push(next, rng) {
             break;

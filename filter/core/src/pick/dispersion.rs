@@ -9,7 +9,7 @@ use crate::load::Standing;
 const GROWTH: f32 = 1.25;
 /// ... or less where others send too, whose counts are not known: their errors add up.
 const SHARED_GROWTH: f32 = 1.15;
-/// Or so many more than its share, all VMs together; again less for several.
+/// Or so many more than its share, all VMs together; again less for more than two.
 const SLACK: f32 = 2.0;
 const SHARED_SLACK: f32 = 1.5;
 /// A VM's first requests may go to any node that has none of it, so that many VMs with little
@@ -22,7 +22,8 @@ const SPREAD: f32 = 0.618_034;
 /// How many requests more than it has the node may get; it gets none below 0. `is_known_there`:
 /// the node holds the beginning of the prompt.
 ///
-/// Several VMs cannot each round up, so each has its own rounding for each node: the fractional
+/// Two VMs have one more than their share each, so that together they never have more than two.
+/// More of them cannot each round up, so each has its own rounding for each node: the fractional
 /// part of its place among the VMs and the node's place. For equal shares the sum over all VMs of
 /// floor(y + j/V + h) is floor(V y + h') (Hermite's identity): no more than one VM would allow.
 pub(super) fn room(
@@ -36,8 +37,11 @@ pub(super) fn room(
     let count = row.dispatched.get() as f32;
     let total = pool.dispatched.get() as f32;
     let share = (total + 1.0) * pool.place(slot).share;
-    if standing.alone {
+    if standing.vms == 1 {
         return (GROWTH * share).max(share + SLACK) - count - 1.0;
+    }
+    if standing.vms == 2 {
+        return (SHARED_GROWTH * share).max(share + 0.5 * SLACK) - count - 1.0;
     }
     let factor = standing.factor;
     if count == 0.0 && (is_known_there || total < free(pool, factor)) {

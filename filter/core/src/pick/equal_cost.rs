@@ -12,8 +12,9 @@ use crate::Rng;
 const MIN_DRAWS: usize = 3;
 /// A rack's users may load it so many times more than its share of the open requests ...
 const RACK_GROWTH: f32 = 1.5;
-/// ... or with so many requests more than it.
-const RACK_SLACK: f32 = 4.0;
+/// ... or with so many requests more than it for each of its nodes: as many as a node may have more
+/// than its share. Chance alone brings some more to a rack now and then.
+const NODE_SLACK: f32 = 2.0;
 
 pub(super) fn choose(chooser: &mut Chooser, rng: &mut Rng) {
     let pool = chooser.pool;
@@ -49,7 +50,8 @@ pub(super) fn choose(chooser: &mut Chooser, rng: &mut Rng) {
 fn has_room(chooser: &Chooser, rack: &Rack) -> bool {
     let factor = chooser.load.standing().factor;
     let share = (chooser.pool.open.get() + factor) * rack.share;
-    let allowed = (RACK_GROWTH * share).max(share + RACK_SLACK.max(2.0 * factor));
+    let nodes = rack.end.saturating_sub(rack.start) as f32;
+    let allowed = (RACK_GROWTH * share).max(share + NODE_SLACK * nodes.max(factor));
     rack.start < rack.end && rack.open.get() + factor <= allowed
 }
 

@@ -7,7 +7,7 @@ use isocost_core::fleet::Fleet;
 use isocost_core::load::Load;
 use isocost_core::pick::{Held, Policy, Query, Rules};
 use isocost_core::roster::{Roster, RosterNode};
-use isocost_core::table::{NodeState, Table};
+use isocost_core::table::{NodeState, Seen, Table};
 use isocost_core::Rng;
 
 use crate::fixtures::{node, query, rules, table, Vm, ROSTER_VERSION};
@@ -49,11 +49,7 @@ fn traffic(user_of: &mut dyn FnMut(u64) -> u64, seen: &mut dyn FnMut(u64, usize)
             vm.load.batch(number + 1);
             let mut table = even(64);
             table.open = (0..64).map(|slot| vm.load.open_requests(slot)).collect();
-            table.seen.push(isocost_core::table::Seen {
-                incarnation: 1,
-                sequence: number + 1,
-                share: 1.0,
-            });
+            table.seen.push(Seen { incarnation: 1, sequence: number + 1, share: 1.0 });
             vm.renew(table);
         }
         let user = user_of(number);
@@ -77,6 +73,29 @@ fn of_a_thousand_users_nearly_all_requests_stay_in_one_rack() {
     });
     let at_home: u32 = racks_of.values().map(|counts| counts.iter().max().unwrap()).sum();
     assert!(at_home >= 19_000, "{at_home} of 20000");
+}
+
+/// The two workers of an Envoy with some requests each between two tables, as on a quiet day: few
+/// enough that a node is due less than one of them.
+#[test]
+fn two_vms_with_few_requests_each_keep_users_in_their_racks() {
+    let roster = racks(&FOUR);
+    let mut rng = Rng::with_seed(3);
+    let mut at_home = 0;
+    for _ in 0..200 {
+        let table = || {
+            let seen = [1, 2].map(|incarnation| Seen { incarnation, sequence: 0, share: 0.5 });
+            Table { seen: seen.to_vec(), ..even(64) }
+        };
+        let mut vms = [1, 2].map(|vm| Vm::new(&roster, &table(), vm, vm));
+        for _ in 0..80 {
+            let user = rng.u64(0..1000);
+            let slot = vms[rng.usize(0..2)].send(&rules(Policy::EqualCost), &by(user));
+            let rack = &roster.node(slot as u32).unwrap().rack;
+            at_home += usize::from(*rack == home(&roster, &even(64), user));
+        }
+    }
+    assert!(at_home >= 15_840, "{at_home} of 16000");
 }
 
 #[test]
@@ -120,6 +139,23 @@ fn a_node_that_dies_leaves_its_users_in_their_rack() {
     for user in 0..200 {
         assert_eq!(home(&roster, &even(64), user), home(&roster, &dead, user));
     }
+}
+
+#[test]
+fn a_request_whose_node_fails_goes_to_a_rack_mate_and_then_anywhere() {
+    let roster = racks(&FOUR);
+    let fleet = Fleet::build(Rc::clone(&roster), even(64)).unwrap();
+    let rules = Rules { alternates: 2, ..rules(Policy::EqualCost) };
+    let mut rng = Rng::with_seed(1);
+    let mut elsewhere = 0;
+    for user in 0..200 {
+        let pick = fleet.pick(&rules, &by(user), &Load::new(1), &mut rng).unwrap();
+        let racks: Vec<_> =
+            pick.slots().iter().map(|&slot| &roster.node(slot).unwrap().rack).collect();
+        assert_eq!(racks[0], racks[1]);
+        elsewhere += usize::from(racks[2] != racks[0]);
+    }
+    assert!((120..180).contains(&elsewhere), "{elsewhere}");
 }
 
 #[test]

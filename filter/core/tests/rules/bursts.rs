@@ -45,6 +45,29 @@ fn a_burst_through_one_vm_never_exceeds_the_bound() {
     }
 }
 
+/// Requests of two VMs in turn by their shares, as chance has it: a node is never over its bound.
+#[test]
+fn a_burst_through_two_vms_never_exceeds_the_bound_at_any_moment() {
+    for policy in Policy::ALL {
+        for (seed, first) in (0..60).zip([0.5, 0.9, 0.7].into_iter().cycle()) {
+            let (roster, table) = (roster(16, 8), mixed(16, &[first, 1.0 - first]));
+            let mut vms = [1, 2].map(|vm| Vm::new(&roster, &table, vm, seed));
+            let mut rng = Rng::with_seed(seed);
+            let shares = shares(&table);
+            let mut counts = [0.0; 16];
+            for total in 1..=200 {
+                let vm = usize::from(rng.f32() > first);
+                let slot = vms[vm].send(&rules(policy), &query());
+                counts[slot] += 1.0;
+                let share = shares[slot] * f64::from(total);
+                // Each VM counts the request that it sends into its total.
+                let bound = (1.25 * share).max(share + 2.0) + shares[slot] + 1e-3;
+                assert!(counts[slot] <= bound, "{policy:?}: {} of {share}", counts[slot]);
+            }
+        }
+    }
+}
+
 /// The worst node of a burst over its bound of 1.25 times its share and 2 more.
 fn worst(policy: Policy, vm_shares: &[f32], seed: u64, sent: usize, nodes: usize) -> f64 {
     let (roster, table) = (roster(nodes, 8), mixed(nodes, vm_shares));
