@@ -120,8 +120,9 @@ impl Request {
             let _ = host::remove_request_header(DESTINATION);
             return false;
         }
-        // Behind the list Envoy would go on with nodes that may not serve the model.
-        if self.choice.model.is_some() {
+        // Behind a short list Envoy would go on with nodes that may not serve the model.
+        let alternates = self.config.as_ref().map_or(0, |config| config.rules.alternates);
+        if self.choice.model.is_some() && pick.slots().len() <= alternates {
             text.clear();
             write_decimal(pick.slots().len().saturating_sub(1) as u64, &mut text);
             let _ = host::replace_request_header(MAX_RETRIES, &text);
