@@ -40,6 +40,12 @@ class Connection:
     async def __aexit__(self, *_: object) -> None:
         self.cut()
 
+    @property
+    def address(self) -> str:
+        """Its own end, as the access log names the client."""
+        host, port = self._writer.get_extra_info("sockname")[:2]
+        return f"{host}:{port}"
+
     def send(self, headers: Mapping[str, str] | None = None, body: bytes = b"{}") -> None:
         """Send a completion request."""
         lines = [f"POST {COMPLETIONS} HTTP/1.1", "host: test", f"content-length: {len(body)}"]
