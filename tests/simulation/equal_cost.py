@@ -177,7 +177,7 @@ class EqualCost:
         work = flight.vm.own[request.node]
         if request.output_tokens > 1 and request.first_token_s is not None:
             tpot_s = (now_s - request.first_token_s) / (request.output_tokens - 1)
-            flight.vm.times.finished(request.node, work.open, tpot_s)
+            flight.vm.times.finished(request.node, tpot_s)
         work.open -= 1
         work.kv_tokens -= flight.kv_tokens
 

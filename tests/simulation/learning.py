@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isocost.observe.batch import LineSums, NodeObservation
+from isocost.observe.batch import NodeObservation, PrefillSums
 from isocost.observe.speeds import PRIOR_TOKEN_S, SpeedLearner
 from isocost.weight.capacity import relative_speed
 from isocost.weight.requests import RequestMean
@@ -28,19 +28,25 @@ class Seen:
     """What one VM saw since its last report: sums per node."""
 
     def __init__(self, nodes: int) -> None:
-        self._prefill = np.zeros((nodes, len(LineSums._fields)))
-        self._decode = np.zeros_like(self._prefill)
+        self._prefill = np.zeros((nodes, len(PrefillSums._fields)))
+        #: Answers, and the sums of their times per output token in seconds.
+        self._decode = np.zeros((nodes, 2))
 
     def first_token(self, node: int, pending_tokens: float, first_token_s: float) -> None:
-        self._prefill[node] += _line(pending_tokens, first_token_s)
+        self._prefill[node] += (1.0, pending_tokens, first_token_s)
 
-    def finished(self, node: int, open_requests: float, tpot_s: float) -> None:
-        self._decode[node] += _line(open_requests, tpot_s)
+    def finished(self, node: int, tpot_s: float) -> None:
+        self._decode[node] += (1.0, tpot_s)
 
     def take(self) -> list[NodeObservation]:
         taken = [
-            NodeObservation(node, prefill=LineSums(*prefill), decode=LineSums(*decode))
-            for node, (prefill, decode) in enumerate(
+            NodeObservation(
+                node,
+                prefill=PrefillSums(*prefill),
+                tpot_count=int(answers),
+                tpot_ms_sum=tpot_s * 1e3,
+            )
+            for node, (prefill, (answers, tpot_s)) in enumerate(
                 zip(self._prefill.tolist(), self._decode.tolist(), strict=True)
             )
         ]
@@ -90,7 +96,3 @@ class Learner:
         ]
         self.history.append((now_s, nodes))
         return nodes
-
-
-def _line(x: float, y: float) -> LineSums:
-    return LineSums(1.0, x, x * x, y, x * y)

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class LineSums(NamedTuple):
-    """Sums over ``n`` observations (x, y) of a straight line; y in seconds."""
+class PrefillSums(NamedTuple):
+    """Over ``n`` first tokens: the node's pending tokens when the request was sent, its own
+    included, and the time to the first token.
+    """
 
     n: float = 0.0
-    x: float = 0.0
-    xx: float = 0.0
-    y: float = 0.0
-    xy: float = 0.0
+    tokens: float = 0.0
+    seconds: float = 0.0
 
 
-NO_SUMS = LineSums()
+NO_PREFILLS = PrefillSums()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,6 @@ class NodeObservation:
 
     ``pending_tokens`` (of prompts without a first token, without what caches hold) and
     ``kv_tokens`` (of all open requests, their expected answers included) are state as well.
-    ``prefill`` are sums over first tokens of x = the node's pending tokens when the request was
-    sent, its own included, and y = the time to the first token; ``decode`` over streamed answers
-    of x = the node's open requests and y = the time per output token.
     """
 
     node_id: int
@@ -56,8 +53,7 @@ class NodeObservation:
     output_tokens: int = 0
     pending_tokens: int = 0
     kv_tokens: int = 0
-    prefill: LineSums = NO_SUMS
-    decode: LineSums = NO_SUMS
+    prefill: PrefillSums = NO_PREFILLS
     finish_stop: int = 0
     finish_length: int = 0
     finish_tool: int = 0

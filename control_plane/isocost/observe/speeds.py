@@ -64,10 +64,7 @@ class SpeedLearner:
     def add(self, rows: Rows, nodes: Sequence[NodeObservation]) -> None:
         """Take what a batch says of ``rows`` [m]."""
         new = np.array(
-            [
-                (node.prefill.n, node.prefill.x, node.prefill.y, node.decode.n, node.decode.y)
-                for node in nodes
-            ],
+            [(*node.prefill, node.tpot_count, node.tpot_ms_sum / 1e3) for node in nodes],
             dtype=np.float64,
         )
         expected_s = self._start_s[rows] * new[:, _PREFILLS] + self._token_s[rows] * new[:, _TOKENS]

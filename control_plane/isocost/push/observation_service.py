@@ -11,10 +11,10 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from isocost.observe.batch import (
-    NO_SUMS,
+    NO_PREFILLS,
     Answer,
     Batch,
-    LineSums,
+    PrefillSums,
     NodeObservation,
     Placement,
 )
@@ -137,36 +137,15 @@ def _node(node: observation_pb2.NodeObservation) -> NodeObservation:
         total_ms_sum=_ms(node.total_us_sum, counts["total_count"]),
         pending_tokens=min(node.pending_tokens, in_flight * _MOST_TOKENS),
         kv_tokens=min(node.kv_tokens, in_flight * _MOST_TOKENS),
-        prefill=_line(
-            node.prefill_count,
-            node.prefill_tokens_sum,
-            node.prefill_tokens_sq_sum,
-            node.prefill_us_sum,
-            node.prefill_tokens_us_sum,
-            _MOST_OPEN * _MOST_TOKENS,
-        ),
-        decode=_line(
-            node.decode_count,
-            node.decode_open_sum,
-            node.decode_open_sq_sum,
-            node.decode_us_sum,
-            node.decode_open_us_sum,
-            _MOST_OPEN,
-        ),
+        prefill=_prefills(node),
     )
 
 
-def _line(count: int, x: float, xx: float, y_us: float, xy_us: float, most_x: int) -> LineSums:
-    """Sums of a straight line; none at all if they cannot be sums of ``count`` observations."""
-    y_s, xy_s = y_us / 1e6, xy_us / 1e6
-    possible = (
-        count > 0
-        and 0 <= x <= count * most_x
-        and 0 <= xx <= x * most_x
-        and 0 <= y_s <= count * _LONGEST_S
-        and 0 <= xy_s <= x * _LONGEST_S
-    )
-    return LineSums(count, x, xx, y_s, xy_s) if possible else NO_SUMS
+def _prefills(node: observation_pb2.NodeObservation) -> PrefillSums:
+    """None at all if they cannot be sums over so many requests."""
+    count, tokens, seconds = node.prefill_count, node.prefill_tokens_sum, node.prefill_us_sum / 1e6
+    possible = tokens <= count * _MOST_OPEN * _MOST_TOKENS and seconds <= count * _LONGEST_S
+    return PrefillSums(count, tokens, seconds) if possible else NO_PREFILLS
 
 
 def _ms(sum_us: int, count: int) -> float:

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class NodeObservation(_message.Message):
-    __slots__ = ("node_id", "in_flight", "open_age_ms_sum", "started", "succeeded", "client_errors", "rate_limited", "server_errors", "resets", "client_aborts", "failed_attempts", "first_byte_count", "first_byte_us_sum", "tpot_count", "tpot_us_sum", "total_count", "total_us_sum", "chunks", "output_tokens", "unknown_attempts", "progress", "pending_tokens", "kv_tokens", "prefill_count", "prefill_tokens_sum", "prefill_tokens_sq_sum", "prefill_us_sum", "prefill_tokens_us_sum", "decode_count", "decode_open_sum", "decode_open_sq_sum", "decode_us_sum", "decode_open_us_sum", "finish_stop", "finish_length", "finish_tool", "finish_other")
+    __slots__ = ("node_id", "in_flight", "open_age_ms_sum", "started", "succeeded", "client_errors", "rate_limited", "server_errors", "resets", "client_aborts", "failed_attempts", "first_byte_count", "first_byte_us_sum", "tpot_count", "tpot_us_sum", "total_count", "total_us_sum", "chunks", "output_tokens", "unknown_attempts", "progress", "pending_tokens", "kv_tokens", "prefill_count", "prefill_tokens_sum", "prefill_us_sum", "finish_stop", "finish_length", "finish_tool", "finish_other")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     OPEN_AGE_MS_SUM_FIELD_NUMBER: _ClassVar[int]
@@ -34,14 +34,7 @@ class NodeObservation(_message.Message):
     KV_TOKENS_FIELD_NUMBER: _ClassVar[int]
     PREFILL_COUNT_FIELD_NUMBER: _ClassVar[int]
     PREFILL_TOKENS_SUM_FIELD_NUMBER: _ClassVar[int]
-    PREFILL_TOKENS_SQ_SUM_FIELD_NUMBER: _ClassVar[int]
     PREFILL_US_SUM_FIELD_NUMBER: _ClassVar[int]
-    PREFILL_TOKENS_US_SUM_FIELD_NUMBER: _ClassVar[int]
-    DECODE_COUNT_FIELD_NUMBER: _ClassVar[int]
-    DECODE_OPEN_SUM_FIELD_NUMBER: _ClassVar[int]
-    DECODE_OPEN_SQ_SUM_FIELD_NUMBER: _ClassVar[int]
-    DECODE_US_SUM_FIELD_NUMBER: _ClassVar[int]
-    DECODE_OPEN_US_SUM_FIELD_NUMBER: _ClassVar[int]
     FINISH_STOP_FIELD_NUMBER: _ClassVar[int]
     FINISH_LENGTH_FIELD_NUMBER: _ClassVar[int]
     FINISH_TOOL_FIELD_NUMBER: _ClassVar[int]
@@ -71,19 +64,12 @@ class NodeObservation(_message.Message):
     kv_tokens: int
     prefill_count: int
     prefill_tokens_sum: int
-    prefill_tokens_sq_sum: float
     prefill_us_sum: int
-    prefill_tokens_us_sum: float
-    decode_count: int
-    decode_open_sum: int
-    decode_open_sq_sum: int
-    decode_us_sum: int
-    decode_open_us_sum: float
     finish_stop: int
     finish_length: int
     finish_tool: int
     finish_other: int
-    def __init__(self, node_id: _Optional[int] = ..., in_flight: _Optional[int] = ..., open_age_ms_sum: _Optional[int] = ..., started: _Optional[int] = ..., succeeded: _Optional[int] = ..., client_errors: _Optional[int] = ..., rate_limited: _Optional[int] = ..., server_errors: _Optional[int] = ..., resets: _Optional[int] = ..., client_aborts: _Optional[int] = ..., failed_attempts: _Optional[int] = ..., first_byte_count: _Optional[int] = ..., first_byte_us_sum: _Optional[int] = ..., tpot_count: _Optional[int] = ..., tpot_us_sum: _Optional[int] = ..., total_count: _Optional[int] = ..., total_us_sum: _Optional[int] = ..., chunks: _Optional[int] = ..., output_tokens: _Optional[int] = ..., unknown_attempts: _Optional[int] = ..., progress: _Optional[int] = ..., pending_tokens: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., prefill_count: _Optional[int] = ..., prefill_tokens_sum: _Optional[int] = ..., prefill_tokens_sq_sum: _Optional[float] = ..., prefill_us_sum: _Optional[int] = ..., prefill_tokens_us_sum: _Optional[float] = ..., decode_count: _Optional[int] = ..., decode_open_sum: _Optional[int] = ..., decode_open_sq_sum: _Optional[int] = ..., decode_us_sum: _Optional[int] = ..., decode_open_us_sum: _Optional[float] = ..., finish_stop: _Optional[int] = ..., finish_length: _Optional[int] = ..., finish_tool: _Optional[int] = ..., finish_other: _Optional[int] = ...) -> None: ...
+    def __init__(self, node_id: _Optional[int] = ..., in_flight: _Optional[int] = ..., open_age_ms_sum: _Optional[int] = ..., started: _Optional[int] = ..., succeeded: _Optional[int] = ..., client_errors: _Optional[int] = ..., rate_limited: _Optional[int] = ..., server_errors: _Optional[int] = ..., resets: _Optional[int] = ..., client_aborts: _Optional[int] = ..., failed_attempts: _Optional[int] = ..., first_byte_count: _Optional[int] = ..., first_byte_us_sum: _Optional[int] = ..., tpot_count: _Optional[int] = ..., tpot_us_sum: _Optional[int] = ..., total_count: _Optional[int] = ..., total_us_sum: _Optional[int] = ..., chunks: _Optional[int] = ..., output_tokens: _Optional[int] = ..., unknown_attempts: _Optional[int] = ..., progress: _Optional[int] = ..., pending_tokens: _Optional[int] = ..., kv_tokens: _Optional[int] = ..., prefill_count: _Optional[int] = ..., prefill_tokens_sum: _Optional[int] = ..., prefill_us_sum: _Optional[int] = ..., finish_stop: _Optional[int] = ..., finish_length: _Optional[int] = ..., finish_tool: _Optional[int] = ..., finish_other: _Optional[int] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("user_bucket", "model", "output_tokens")

@@ -175,11 +175,6 @@ pub fn put_fixed64(out: &mut Vec<u8>, field: u32, value: u64) {
     }
 }
 
-/// Appends a double field; a zero is not written.
-pub fn put_double(out: &mut Vec<u8>, field: u32, value: f64) {
-    put_fixed64(out, field, value.to_bits());
-}
-
 /// Appends a string or bytes field; an empty one is not written.
 pub fn put_string(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     if !value.is_empty() {

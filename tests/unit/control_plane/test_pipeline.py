@@ -18,7 +18,7 @@ from isocost.discovery.report import AgentReport
 from isocost.errors import RejectedError
 from isocost.manual import Manual, Note
 from isocost.model import NodeSample, NodeState
-from isocost.observe.batch import Answer, Batch, LineSums, NodeObservation, Placement
+from isocost.observe.batch import Answer, Batch, NodeObservation, Placement, PrefillSums
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import ENDPOINT_WEIGHTS_S, Pipeline
 from isocost.push.cache import Cache
@@ -464,8 +464,8 @@ def test_a_slow_node_has_less_capacity_within_five_seconds() -> None:
             for item in nodes:
                 x = rng.lognormal(7.0, 0.5, 3)
                 y = (0.05 + x / 15_000) * (slow if item.name == "b" else 1.0)
-                line = LineSums(3, x.sum(), (x * x).sum(), y.sum(), (x * y).sum())
-                observations.append(NodeObservation(item.id, started=3, prefill=line))
+                sums = PrefillSums(3, x.sum(), y.sum())
+                observations.append(NodeObservation(item.id, started=3, prefill=sums))
             batch = Batch("edge", 1, int(now_s * 1000), tuple(observations))
             bench.observer.apply(batch, now_s)
             bench.report(now_s, *map(sample, nodes))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isocost.observe.batch import LineSums, NodeObservation
+from isocost.observe.batch import NodeObservation, PrefillSums
 from isocost.observe.speeds import (
     PRIOR_OUTPUT_TOKEN_S,
     PRIOR_TOKEN_S,
@@ -50,13 +50,16 @@ class Traffic:
         noise = self.rng.lognormal(-0.045, 0.3, (2, count))
         y = self.slow[row] * (0.035 + self.token_s[row] * (x + before)) * noise[0]
         tpot = self.slow[row] * 200 * self.token_s[row] * noise[1]
-        return NodeObservation(row, prefill=sums(x, y), decode=sums(np.ones(count), tpot))
+        return NodeObservation(
+            row,
+            prefill=sums(x, y),
+            tpot_count=int(count),
+            tpot_ms_sum=float(tpot.sum()) * 1e3,
+        )
 
 
-def sums(x: np.ndarray, y: np.ndarray) -> LineSums:
-    return LineSums(
-        len(x), float(x.sum()), float((x * x).sum()), float(y.sum()), float((x * y).sum())
-    )
+def sums(x: np.ndarray, y: np.ndarray) -> PrefillSums:
+    return PrefillSums(len(x), float(x.sum()), float(y.sum()))
 
 
 def spread(token_s: np.ndarray) -> float:

@@ -2,7 +2,7 @@
 
 use super::outcome::{Ending, Outcome, Prefill};
 use crate::stream::Finish;
-use crate::wire::{put_double, put_varint};
+use crate::wire::put_varint;
 use crate::work::Work;
 
 /// A count and the sum of what was counted.
@@ -18,26 +18,6 @@ impl Mean {
             self.count += 1;
             self.sum = self.sum.saturating_add(value);
         }
-    }
-}
-
-/// The sums from which a straight line through (x, y) is fitted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    count: u32,
-    x: u64,
-    xx: u64,
-    y: u64,
-    xy: f64,
-}
-
-impl Line {
-    fn add(&mut self, x: u32, y: u64) {
-        self.count += 1;
-        self.x = self.x.saturating_add(x.into());
-        self.xx = self.xx.saturating_add(u64::from(x) * u64::from(x));
-        self.y = self.y.saturating_add(y);
-        self.xy += f64::from(x) * y as f64;
     }
 }
 
@@ -59,10 +39,8 @@ pub(super) struct News {
     chunks: u64,
     output_tokens: u64,
     pub(super) progress: u64,
-    /// Time to the first token over pending tokens.
-    prefill: Line,
-    /// Time per output token over open requests.
-    decode: Line,
+    prefill: Mean,
+    prefill_tokens: u64,
     finish_stop: u32,
     finish_length: u32,
     finish_tool: u32,
@@ -71,11 +49,12 @@ pub(super) struct News {
 
 impl News {
     pub(super) fn add_prefill(&mut self, prefill: Prefill) {
-        self.prefill.add(prefill.pending_tokens, prefill.first_token_us);
+        self.prefill.add(Some(prefill.first_token_us));
+        self.prefill_tokens += u64::from(prefill.pending_tokens);
     }
 
-    /// Counts a finished request, at whose end so many were open, itself included.
-    pub(super) fn add(&mut self, outcome: &Outcome, open: u32) {
+    /// Counts a finished request.
+    pub(super) fn add(&mut self, outcome: &Outcome) {
         *match outcome.ending {
             Ending::Succeeded => &mut self.succeeded,
             Ending::ClientError => &mut self.client_errors,
@@ -90,9 +69,6 @@ impl News {
         self.chunks += outcome.chunks;
         let tokens = outcome.output_tokens.unwrap_or(0);
         self.output_tokens = self.output_tokens.saturating_add(tokens);
-        if let Some(tpot_us) = outcome.tpot_us {
-            self.decode.add(open, tpot_us);
-        }
         if let Some(finish) = outcome.finish {
             *match finish {
                 Finish::Stop => &mut self.finish_stop,
@@ -177,24 +153,16 @@ impl Entry {
             news.progress,
             self.pending_tokens,
             self.kv_tokens,
+            news.prefill.count.into(),
+            news.prefill_tokens,
+            news.prefill.sum,
+            news.finish_stop.into(),
+            news.finish_length.into(),
+            news.finish_tool.into(),
+            news.finish_other.into(),
         ];
-        put_numbers(out, 2, &numbers);
-        let Line { count, x, xx, y, xy } = news.prefill;
-        put_numbers(out, 24, &[count.into(), x]);
-        put_double(out, 26, xx as f64);
-        put_varint(out, 27, y);
-        put_double(out, 28, xy);
-        let Line { count, x, xx, y, xy } = news.decode;
-        put_numbers(out, 29, &[count.into(), x, xx, y]);
-        put_double(out, 33, xy);
-        let finishes = [news.finish_stop, news.finish_length, news.finish_tool, news.finish_other];
-        put_numbers(out, 34, &finishes.map(u64::from));
-    }
-}
-
-/// In fields that follow each other.
-fn put_numbers(out: &mut Vec<u8>, first_field: u32, numbers: &[u64]) {
-    for (field, number) in (first_field..).zip(numbers) {
-        put_varint(out, field, *number);
+        for (field, number) in (2..).zip(numbers) {
+            put_varint(out, field, number);
+        }
     }
 }

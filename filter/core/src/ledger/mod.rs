@@ -163,9 +163,8 @@ impl Ledger {
         outcome: &Outcome,
     ) {
         let Some(entry) = self.known(node_id) else { return };
-        let open = entry.in_flight;
         if entry.leave(opened_ms, work, had_first_token) {
-            entry.news.add(outcome, open);
+            entry.news.add(outcome);
         }
     }
 

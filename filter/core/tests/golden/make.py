@@ -102,14 +102,7 @@ batch.nodes.add(
     kv_tokens=3_400,
     prefill_count=2,
     prefill_tokens_sum=100_003,
-    prefill_tokens_sq_sum=10_000_000_009.0,
     prefill_us_sum=2_150_000,
-    prefill_tokens_us_sum=200_000_450_000.0,
-    decode_count=1,
-    decode_open_sum=3,
-    decode_open_sq_sum=9,
-    decode_us_sum=20_000,
-    decode_open_us_sum=60_000.0,
     finish_length=1,
 )
 batch.nodes.add(
