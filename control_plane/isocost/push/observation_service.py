@@ -14,9 +14,9 @@ from isocost.observe.batch import (
     NO_PREFILLS,
     Answer,
     Batch,
-    PrefillSums,
     NodeObservation,
     Placement,
+    PrefillSums,
 )
 from isocost.observe.history import BUCKETS
 from isocost.observe.workers import WorkerCount
