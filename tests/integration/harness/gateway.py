@@ -11,7 +11,7 @@ from isocost.model import NodeState
 from isocost.push.resources.endpoints import NodeEndpoint
 from tests.integration.harness.backend import Backend
 from tests.integration.harness.envoy import Envoy
-from tests.integration.harness.wait import wait_until
+from tests.integration.harness.wait import DEADLINE_S, wait_until
 
 COMPLETIONS = "/v1/chat/completions"
 
@@ -21,7 +21,9 @@ def serving(*backends: Backend) -> list[NodeEndpoint]:
     return [NodeEndpoint(backend.node, NodeState.SERVING) for backend in backends]
 
 
-async def wait_for_members(envoy: Envoy, total: int, healthy: int) -> None:
+async def wait_for_members(
+    envoy: Envoy, total: int, healthy: int, deadline_s: float = DEADLINE_S
+) -> None:
     """Return when Envoy listens and its node cluster has so many members, so many healthy."""
     await envoy.wait_live()
 
@@ -32,7 +34,7 @@ async def wait_for_members(envoy: Envoy, total: int, healthy: int) -> None:
         wanted = {f"{prefix}total": total, f"{prefix}healthy": healthy}
         return wanted.items() <= stats.items()
 
-    await wait_until(arrived, f"{total} members, {healthy} of them healthy")
+    await wait_until(arrived, f"{total} members, {healthy} of them healthy", deadline_s)
 
 
 async def post(

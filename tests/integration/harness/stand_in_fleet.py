@@ -73,7 +73,7 @@ class StandInFleet(Fleet):
             self.start_gateway(self.workers)
         async with Announcer(self.grpc_port, nodes) as self.announcer:
             for envoy in self.envoys:
-                await wait_for_members(envoy, len(nodes), len(nodes))
+                await wait_for_members(envoy, len(nodes), len(nodes), START_S)
                 await wait_until(
                     partial(self._both_workers_pick, envoy), "the filters pick", START_S
                 )
