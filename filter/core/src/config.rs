@@ -34,8 +34,8 @@ impl Default for FilterConfig {
             },
             max_table_age_ms: 5000,
             profile_limit_bytes: 256 * 1024,
-            model_from: vec![Source::Header("x-isocost-model".into()), Source::Body],
-            user_from: vec![Source::Header("x-isocost-user".into()), Source::Body],
+            model_from: parse_sources(b"header:x-isocost-model,body").unwrap_or_default(),
+            user_from: parse_sources(b"header:x-isocost-user,body").unwrap_or_default(),
             control_plane_cluster: String::from("isocost_control_plane"),
         }
     }

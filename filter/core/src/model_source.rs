@@ -34,12 +34,10 @@ fn source(word: &[u8]) -> Option<Source> {
     }
     // Claims are often addresses, as https://example.org/model.
     let (kind, name) = word.split_at_checked(word.iter().position(|&byte| byte == b':')? + 1)?;
-    if name.is_empty() || !name.iter().all(u8::is_ascii_graphic) {
-        return None;
-    }
     let is_header = kind == b"header:";
     // Envoy has no header with a capital.
-    if is_header && name.iter().any(u8::is_ascii_uppercase) || !is_header && kind != b"jwt:" {
+    let fits = |byte: &u8| byte.is_ascii_graphic() && !(is_header && byte.is_ascii_uppercase());
+    if name.is_empty() || !name.iter().all(fits) || !is_header && kind != b"jwt:" {
         return None;
     }
     string(name).ok().map(if is_header { Source::Header } else { Source::Jwt })

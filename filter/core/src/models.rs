@@ -78,9 +78,9 @@ impl Models {
         let mut all = Vec::with_capacity(nodes.len());
         for (slot, node) in nodes.iter().enumerate() {
             let slot = slot as u32;
-            let lengths = || node.models.iter().map(|model| model.max_length_tokens);
-            let longest =
-                if lengths().any(|tokens| tokens == 0) { 0 } else { lengths().max().unwrap_or(0) };
+            // Less one, so that one that is not known is the longest.
+            let lengths = node.models.iter().map(|model| model.max_length_tokens.wrapping_sub(1));
+            let longest = lengths.max().map_or(0, |length| length.wrapping_add(1));
             all.push(Member { slot, max_length_tokens: longest });
             for model in &node.models {
                 models.serve(&model.name, model, slot);

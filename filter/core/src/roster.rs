@@ -312,10 +312,12 @@ fn numbered(nodes: &[RosterNode], order: &[u32], text: TextOf) -> Vec<u32> {
 
 fn length_bounds(nodes: &[RosterNode]) -> Vec<u32> {
     let mut bounds = Vec::new();
-    for bound in nodes.iter().flat_map(|node| [node.min_input_tokens, node.max_input_tokens]) {
-        if let (1.., Err(place)) = (bound, bounds.binary_search(&bound)) {
-            bounds.insert(place, bound);
-            bounds.truncate(MAX_LENGTH_BOUNDS);
+    for node in nodes {
+        for bound in [node.min_input_tokens, node.max_input_tokens] {
+            if let (1.., Err(place)) = (bound, bounds.binary_search(&bound)) {
+                bounds.insert(place, bound);
+                bounds.truncate(MAX_LENGTH_BOUNDS);
+            }
         }
     }
     bounds

@@ -83,16 +83,16 @@ impl Hosts {
         Some((place, place + 1))
     }
 
-    /// A uniform slot outside the spans, which must be in order. They may repeat, but then they
-    /// must be all there is: the sum of their lengths is not below the whole.
-    fn outside(&self, spans: &[Span], rng: &mut Rng) -> Option<u32> {
+    /// A uniform slot outside the spans. They may repeat, but then they must be all there is: the
+    /// sum of their lengths is not below the whole.
+    fn outside(&self, spans: &mut [Span], rng: &mut Rng) -> Option<u32> {
         let taken: usize = spans.iter().map(|(start, end)| end - start).sum();
         let left = self.slots.len().checked_sub(taken)?;
         let mut place = below(left, rng.u64(..));
-        for &(start, end) in spans {
-            if place >= start {
-                place += end - start;
-            }
+        // Each span that the place has come to moves it on, once.
+        while let Some(span) = spans.iter_mut().find(|(start, _)| *start <= place) {
+            place += span.1 - span.0;
+            *span = (usize::MAX, usize::MAX);
         }
         self.slots.get(place).copied()
     }
@@ -132,19 +132,6 @@ impl Listing<'_> {
                 if whole_hosts { self.hosts.span(host)? } else { self.hosts.place(host, slot)? };
             len += 1;
         }
-        let spans = spans.get_mut(..len)?;
-        sort(spans);
-        self.hosts.outside(spans, rng)
-    }
-}
-
-/// Sorts the spans, of which there are at most nine, by swapping neighbours.
-fn sort(spans: &mut [Span]) {
-    for end in (1..spans.len()).rev() {
-        for index in 0..end {
-            if spans.get(index) > spans.get(index + 1) {
-                spans.swap(index, index + 1);
-            }
-        }
+        self.hosts.outside(spans.get_mut(..len)?, rng)
     }
 }

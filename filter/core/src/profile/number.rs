@@ -83,12 +83,14 @@ impl Number {
         }
         let exponent = i64::from(self.exponent) * if self.exponent_negative { -1 } else { 1 };
         let scale = exponent - i64::from(self.fraction_digits);
-        let power = 10u64.checked_pow(u32::try_from(scale.unsigned_abs()).ok()?)?;
-        let value = if scale >= 0 {
-            digits.checked_mul(power)?
-        } else {
-            (digits % power == 0).then_some(digits / power)?
-        };
+        // It is not zero: it leaves the range, or its zeros end, before many steps are made.
+        let mut value = digits;
+        for _ in scale..0 {
+            value = (value % 10 == 0).then_some(value / 10)?;
+        }
+        for _ in 0..scale {
+            value = u64::from(u32::try_from(value).ok()?) * 10;
+        }
         u32::try_from(value).ok().filter(|_| !self.negative)
     }
 }

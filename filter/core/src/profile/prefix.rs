@@ -106,13 +106,13 @@ impl Blocks {
         }
     }
 
-    /// Each block's end, with its hash in the section.
-    fn ends(&self) -> impl Iterator<Item = Boundary> + '_ {
-        self.hashes
-            .iter()
-            .take(self.len)
-            .enumerate()
-            .map(|(index, &hash)| Boundary { hash, text_bytes: block_end(index) * BLOCK_BYTES })
+    /// Appends each block's end where the section follows so many bytes with that hash.
+    #[inline(never)]
+    fn append(&self, before: u64, bytes: u32, ends: &mut Vec<Boundary>) {
+        for (index, &hash) in self.hashes.iter().take(self.len).enumerate() {
+            let end = Boundary { hash, text_bytes: block_end(index) * BLOCK_BYTES };
+            ends.push(end.behind(before, bytes));
+        }
     }
 }
 
@@ -147,13 +147,13 @@ impl Prefix {
         let mut prefix =
             Prefix { blocks: Vec::new(), system: None, first_turn: None, text_bytes: system_bytes };
         prefix.blocks.reserve_exact(system.blocks.len + turns.blocks.len);
-        prefix.blocks.extend(system.blocks.ends().map(|end| end.behind(tools, 0)));
+        system.blocks.append(tools, 0, &mut prefix.blocks);
         let end = system.system.map(|end| end.behind(tools, 0));
         // Whatever follows a system prompt that is not known to its end is not known.
         if end.is_some() || system.is_empty() {
             let base = end.map_or(tools, |end| end.hash);
             let follows = |end: Boundary| end.behind(base, system_bytes);
-            prefix.blocks.extend(turns.blocks.ends().map(follows));
+            turns.blocks.append(base, system_bytes, &mut prefix.blocks);
             prefix.system = turns.system.map(follows).or(end);
             prefix.first_turn = turns.first_turn.map(follows);
             prefix.text_bytes = turns.here().behind(base, system_bytes).text_bytes;
