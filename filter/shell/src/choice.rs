@@ -112,7 +112,8 @@ pub fn choose(
         model: choice.model,
         prompt_tokens: decision.prompt_tokens,
         output_tokens: decision.output_tokens,
-        user: asked.user,
+        // A session without a user belongs together as well.
+        user: asked.user.or(profile.and_then(|profile| profile.cache_key)),
         prefix_key: marks.prefix_key(),
         held: found.all(),
     };
