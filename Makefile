@@ -55,9 +55,10 @@ fuzz: ## feed what reads bytes with random and mutated bytes, for long and from 
 	cd filter && PROPTEST_CASES=100000 PROPTEST_RNG_SEED=$$RANDOM cargo test --release --locked --package isocost-core
 
 .PHONY: bench
-bench: setup filter-trap ## time the pick and the decoding; a day's pushes (432,000) and what they leave behind
+bench: setup filter-trap ## time the pick and the decoding; a day's pushes (432,000) and what they leave behind; prefix hits
 	cd filter && cargo bench --locked --package isocost-core
 	ISOCOST_PUSHES=432000 $(BIN)/python -m pytest -s tests/integration/test_long_run.py -k pushes
+	$(BIN)/python -m tests.benchmark.prefix_hits
 
 .PHONY: bench-policies
 bench-policies: setup ## our policies and Envoy's own on one fake fleet: reports in build/policies

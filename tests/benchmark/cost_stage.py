@@ -128,7 +128,9 @@ def _direct(host: str, listen: int, filters: list[dict[str, Any]]) -> dict[str, 
     manager = {
         "@type": f"{types}.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": "nodes",
-        "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [answer]}]},
+        "route_config": {
+            "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [answer]}]
+        },
         "http_filters": [*filters, router],
     }
     chain = {

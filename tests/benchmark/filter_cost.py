@@ -57,9 +57,7 @@ _ENGLISH = Path("filter/core/tests/texts/english.txt")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--policy", default="equal_cost", help="the filter's (default: equal_cost)")
     policy = parser.parse_args().policy
     entries = [*native(policy), size()]
@@ -167,13 +165,10 @@ async def _round(processes: Processes, pid: int, port: int, body: Path) -> float
 
 def cpu_s(pid: int) -> float:
     """CPU time of all threads of a process, as exact as the kernel's scheduler knows it."""
-    return (
-        sum(
-            int((task / "schedstat").read_text().split()[0])
-            for task in Path(f"/proc/{pid}/task").iterdir()
-        )
-        / 1e9
-    )
+    return sum(
+        int((task / "schedstat").read_text().split()[0])
+        for task in Path(f"/proc/{pid}/task").iterdir()
+    ) / 1e9
 
 
 async def _has_all_nodes(processes: Processes, admin: int) -> None:

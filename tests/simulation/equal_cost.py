@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from isocost.fake.engine import Engine
 from tests.simulation.fleet import Request
 from tests.simulation.timers import Timers
 from tests.simulation.work import NodeWork, Work, copied, total
@@ -98,7 +99,8 @@ class Flight:
 class EqualCost:
     """A fleet's gateways: ``vms`` of them, each with an equal share of the requests.
 
-    The expected answer is always the mean. ``projection`` and ``dispersion`` as in the filter.
+    The expected answer is always the mean. ``projection`` and ``dispersion`` as in the filter. With
+    ``caches``, the nodes' engines, it is told what they hold instead of remembering what it saw.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class EqualCost:
         *,
         projection: bool = True,
         dispersion: bool = True,
+        caches: Sequence[Engine] = (),
     ) -> None:
         capacity = sum(node.capacity for node in nodes)
         self._nodes = nodes
@@ -119,6 +122,7 @@ class EqualCost:
         self._cost = cost or Cost()
         self._factor = float(vms) if projection else 0.0
         self._dispersion = dispersion
+        self._caches = caches
         self._draws = min(max(2 * len(nodes) // vms, FEWEST_DRAWS), MOST_DRAWS)
         self._rng = random.Random(seed)
         self._vms = [Vm(len(nodes)) for _ in range(vms)]
@@ -134,7 +138,7 @@ class EqualCost:
         vm = self._rng.choice(self._vms)
         prompt = request.prompt.tokens * max(1 + self._rng.gauss(0, PROMPT_ERROR), 0.0)
         kv = prompt + self._output_tokens
-        held = vm.held(request)
+        held = self._true_held(request) if self._caches else vm.held(request)
         node = self._best(vm, self._drawn(request, held), prompt, kv, held)
         if node is None:
             node = self._best(vm, range(len(self._nodes)), prompt, kv, held)
@@ -167,6 +171,16 @@ class EqualCost:
         for vm in self._vms:
             take = partial(vm.take, table, vm.reported, placed)
             self._timers.at(now_s + WAY_S + self._rng.random() * LOOK_S, take)
+
+    def _true_held(self, request: Request) -> dict[int, int]:
+        """Tokens of the prompt that are in the nodes' caches now, the longest first."""
+        tokens = {
+            node: held
+            for node, engine in enumerate(self._caches)
+            if (held := engine.cached_tokens(request.prompt))
+        }
+        longest = sorted(tokens, key=lambda node: tokens[node], reverse=True)
+        return {node: tokens[node] for node in longest[:MOST_HELD]}
 
     def _drawn(self, request: Request, held: dict[int, int]) -> list[int]:
         """Distinct nodes by capacity, those that hold the prompt, or one by its name."""
