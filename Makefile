@@ -62,10 +62,11 @@ filter-floor: ## build the filter that only reads, which the cost of ours is com
 	@bash filter/build.sh --floor
 
 .PHONY: bench
-bench: setup filter-trap filter-floor ## the filter's cost against its bars; a day's pushes (432,000) and what they leave behind
+bench: setup filter-trap filter-floor ## the filter's cost against its bars; a day's pushes (432,000) and what they leave behind; prefix hits
 	cd filter && cargo bench --locked --package isocost-core
 	ISOCOST_PUSHES=432000 $(BIN)/python -m pytest -s tests/integration/test_long_run.py -k pushes
 	$(BIN)/python -m tests.benchmark.filter_cost
+	$(BIN)/python -m tests.benchmark.prefix_hits
 
 .PHONY: bench-policies
 bench-policies: setup ## our policies and Envoy's own on one fake fleet: reports in build/policies

@@ -119,8 +119,9 @@ async def test_five_users_with_most_of_the_traffic_overload_no_node(
         fleet.running(backends, policy="equal_cost"),
         TableRecorder(fleet.grpc_port) as recorder,
     ):
-        await fleet.next_table()
-        await wait_until(lambda: recorder.tables, "tables are recorded")
+        # The workers' filters know of each other once their reports are in a table.
+        version = await wait_until(lambda: recorder.newest_with(2), "both workers are counted")
+        await wait_until(lambda: fleet.picks_from(version), "that table is picked from")
         for backend in backends:
             backend.answer = after_a_while
         rng = random.Random(1)

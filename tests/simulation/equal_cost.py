@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from isocost.fake.engine import Engine
 from tests.simulation.fleet import Request
 from tests.simulation.learning import Learner, Node, Seen
 from tests.simulation.timers import Timers
@@ -114,6 +115,7 @@ class EqualCost:
 
     The expected answer is always the mean. ``projection`` and ``dispersion`` as in the filter. With
     a ``learner`` the nodes' speeds are what it says, and ``nodes`` only what is known at first.
+    With ``caches``, the nodes' engines, it is told what they hold instead of remembering what it saw.
     """
 
     def __init__(
@@ -127,12 +129,14 @@ class EqualCost:
         *,
         projection: bool = True,
         dispersion: bool = True,
+        caches: Sequence[Engine] = (),
     ) -> None:
         self._nodes, self._learner = nodes, learner
         self._output_tokens = mean_output_tokens
         self._cost = cost or Cost()
         self._factor = float(vms) if projection else 0.0
         self._dispersion = dispersion
+        self._caches = caches
         self._draws = min(max(2 * len(nodes) // vms, FEWEST_DRAWS), MOST_DRAWS)
         self._rng = random.Random(seed)
         self._vms = [Vm(nodes, learner) for _ in range(vms)]
@@ -148,7 +152,7 @@ class EqualCost:
         vm = self._rng.choice(self._vms)
         prompt = request.prompt.tokens * max(1 + self._rng.gauss(0, PROMPT_ERROR), 0.0)
         kv = prompt + self._output_tokens
-        held = vm.held(request)
+        held = self._true_held(request) if self._caches else vm.held(request)
         node = self._best(vm, self._drawn(vm, request, held), prompt, kv, held)
         if node is None:
             node = self._best(vm, range(len(self._nodes)), prompt, kv, held)
@@ -190,6 +194,16 @@ class EqualCost:
         for vm in self._vms:
             take = partial(vm.take, table, vm.reported)
             self._timers.at(now_s + WAY_S + self._rng.random() * LOOK_S, take)
+
+    def _true_held(self, request: Request) -> dict[int, int]:
+        """Tokens of the prompt that are in the nodes' caches now, the longest first."""
+        tokens = {
+            node: held
+            for node, engine in enumerate(self._caches)
+            if (held := engine.cached_tokens(request.prompt))
+        }
+        longest = sorted(tokens, key=lambda node: tokens[node], reverse=True)
+        return {node: tokens[node] for node in longest[:MOST_HELD]}
 
     def _drawn(self, vm: Vm, request: Request, held: dict[int, int]) -> list[int]:
         """Distinct nodes by capacity, those that hold the prompt, or one by its name."""

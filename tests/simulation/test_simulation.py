@@ -112,6 +112,20 @@ def test_a_slowed_node_is_known_within_four_seconds() -> None:
     assert token_s[0] > 2.0 * max(token_s[1:])
 
 
+@pytest.mark.parametrize("told", [True, False])
+def test_a_prompt_goes_where_it_is_held(told: bool) -> None:
+    """Forty conversations, each of which comes back four times with the same beginning."""
+    blocks = tuple(tuple(range(talk * 16, talk * 16 + 16)) for talk in range(40))
+    items = [
+        TraceRequest(number * 0.5, 8192, 10, blocks[number % 40], block_tokens=512)
+        for number in range(160)
+    ]
+    nodes = engines()
+    replay(items, nodes, EqualCost(learned(), 2, 10, 1, caches=nodes if told else ()))
+    found = sum(node.prefix_hits_total for node in nodes)
+    assert found > 0.6 * sum(node.prefix_queries_total for node in nodes)
+
+
 @pytest.mark.parametrize("dispersion", [True, False])
 def test_the_cap_bounds_a_burst(dispersion: bool) -> None:
     """One node seems ten times as fast: without the cap it gets nearly everything."""

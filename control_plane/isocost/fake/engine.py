@@ -82,6 +82,11 @@ class Engine:
         """Prompt tokens found there."""
         return self._scheduler.prefix_hits
 
+    def cached_tokens(self, prompt: Prompt) -> int:
+        """How many leading tokens of the prompt are in the prefix cache."""
+        pieces = prompt.pieces()
+        return self._scheduler.cache.found(pieces, len(pieces)) * prompt.hash_tokens
+
     @property
     def preemptions_total(self) -> int:
         return self._scheduler.preemptions

@@ -26,15 +26,14 @@ def per_table(entries: Iterable[Mapping[str, Any]]) -> dict[int, Counter[str]]:
 def beyond_bound(
     counts: Mapping[int, Counter[str]], tables: Mapping[int, Recorded]
 ) -> Collection[str]:
-    """What breaks the bound, in words."""
-    return [
-        f"{node}: {count} of {counts[version].total()}, due {due:.2f}"
-        for version in counts
-        for node, count in counts[version].items()
-        if count
-        > max(
-            GROWTH * (due := counts[version].total() * tables[version].capacity_share[node]),
-            due + SLACK,
-        )
-        + _ROUNDING
-    ]
+    """What breaks the bound, in words. A table that was skipped because the next one was there
+    already had the capacities of the one before.
+    """
+    beyond = []
+    for version, by_node in counts.items():
+        recorded = max((known for known in tables if known <= version), default=min(tables))
+        for node, count in by_node.items():
+            due = by_node.total() * tables[recorded].capacity_share[node]
+            if count > max(GROWTH * due, due + SLACK) + _ROUNDING:
+                beyond.append(f"{node}: {count} of {by_node.total()}, due {due:.2f}")
+    return beyond

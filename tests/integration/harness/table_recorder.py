@@ -25,7 +25,7 @@ _PAUSE_S = 0.02
 @dataclass(frozen=True)
 class Recorded:
     """One table: wall time of its arrival; shares of weight and of capacity, entropy and state by
-    node name.
+    node name; how many filters' reports are in it.
     """
 
     arrived_unix_s: float
@@ -33,6 +33,7 @@ class Recorded:
     capacity_share: dict[str, float]
     entropy: dict[str, float]
     state: dict[str, NodeState]
+    vms: int
 
 
 class TableRecorder:
@@ -68,6 +69,11 @@ class TableRecorder:
                 return version, table
         return None
 
+    def newest_with(self, vms: int) -> int | None:
+        """The newest table's version, if so many filters' reports are in it."""
+        version = max(self.tables, default=None)
+        return version if version and self.tables[version].vms == vms else None
+
     async def _run(self) -> None:
         while True:
             with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
@@ -101,6 +107,7 @@ class TableRecorder:
             self._shares(table.capacity),
             dict(zip(self._names, table.entropy, strict=True)),
             dict(zip(self._names, map(NodeState, table.state), strict=True)),
+            len(table.seen),
         )
 
     def _shares(self, parts: Collection[float]) -> dict[str, float]:
