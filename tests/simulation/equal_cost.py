@@ -115,7 +115,7 @@ class EqualCost:
 
     The expected answer is always the mean. ``projection`` and ``dispersion`` as in the filter. With
     a ``learner`` the nodes' speeds are what it says, and ``nodes`` only what is known at first.
-    With ``caches``, the nodes' engines, it is told what they hold instead of remembering what it saw.
+    With ``caches``, the nodes' engines, it is told what they hold and need not remember it.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ use proxy_wasm::traits::{Context, HttpContext};
 use proxy_wasm::types::Action;
 
 use crate::choice::{choose, Choice, Decision};
-use crate::host::{self, sdk, Buffer};
+use crate::host::{self, Buffer};
 use crate::intake::Intake;
 use crate::logfmt::{write_decimal, write_decision};
 use crate::response::{is_nodes_answer, Flags, Upstream};
@@ -292,8 +292,6 @@ impl Request {
 }
 
 impl Context for Request {
-    sdk::context_calls!();
-
     fn on_done(&mut self) -> bool {
         if self.followed {
             vm::with(|vm| self.close(vm));
@@ -303,8 +301,6 @@ impl Context for Request {
 }
 
 impl HttpContext for Request {
-    sdk::http_context_calls!();
-
     fn on_http_request_headers(&mut self, _headers: usize, end: bool) -> Action {
         let intake = self.config.as_ref().map(|config| Intake::begin(config));
         let waits = !end && intake.as_ref().is_some_and(Intake::wants_body);

@@ -7,7 +7,7 @@ use proxy_wasm::traits::{Context, HttpContext, RootContext};
 use proxy_wasm::types::ContextType;
 
 use crate::feed::{Feed, Identity};
-use crate::host::{self, sdk, Buffer, Level};
+use crate::host::{self, Buffer, Level};
 use crate::http::Request;
 use crate::shared;
 use crate::stream::grpc_service;
@@ -93,8 +93,6 @@ impl Root {
 }
 
 impl Context for Root {
-    sdk::context_calls!();
-
     fn on_done(&mut self) -> bool {
         vm::with(|vm| {
             vm.removed(self.context_id);
@@ -119,8 +117,6 @@ impl Context for Root {
 }
 
 impl RootContext for Root {
-    sdk::root_context_calls!();
-
     fn on_configure(&mut self, _size: usize) -> bool {
         let Ok(bytes) = host::buffer(Buffer::PluginConfiguration, 0, usize::MAX) else {
             return true;

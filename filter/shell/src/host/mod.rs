@@ -7,7 +7,6 @@ mod abi;
 #[cfg(target_family = "wasm")]
 mod allocator;
 mod failures;
-pub mod sdk;
 
 use std::ptr::null_mut;
 
