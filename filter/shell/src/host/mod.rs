@@ -68,6 +68,18 @@ pub fn log(level: Level, text: &[u8]) {
     let _ = unsafe { abi::proxy_log(level as u32, text.as_ptr(), text.len()) };
 }
 
+/// Says where the code panicked, which Envoy does not.
+#[cfg(target_family = "wasm")]
+pub fn log_panic(at: Option<&std::panic::Location>) {
+    let mut text = b"panic at ".to_vec();
+    if let Some(at) = at {
+        text.extend_from_slice(at.file().as_bytes());
+        text.push(b':');
+        crate::logfmt::write_decimal(at.line().into(), &mut text);
+    }
+    log(Level::Error, &text);
+}
+
 /// The wall clock.
 pub fn now_unix_ms() -> Result<u64> {
     let mut now_ns = 0;
