@@ -196,25 +196,30 @@ callbacks() {
 # what they panic on, and its dispatcher a root context that has them all and is never made. Nobody
 # calls them (clippy refuses), but they are in the tables through which contexts are reached, so
 # that no tool sees it. Only the floor does call them. With them goes the standard way to print a
-# panic, a twentieth of the module: the filter's own stands in for it.
+# panic, a twentieth of the module: the filter says where it panicked (the third parameter) itself.
 empty_unused() {
   [[ $CRATE == shell ]] || { cat; return; }
   awk '/^ \(func / {
       empty = /proxy_wasm9hostcalls/ && !/open_grpc_stream|set_effective_context|serialize_map/ ||
-        /proxy_wasm6traits/ && !/[0-9](on_|create_|get_type)/ || /9panicking12default_hook/
+        /proxy_wasm6traits/ && !/[0-9](on_|create_|get_type)/ ||
+        /FormatStringPayload|default_alloc_error_hook/
+      hook = /9panicking(20rust_panic|15panic)_with_hook/
       print
-      if (empty) print "  (unreachable)"
+      if (hook) print "  (call $isocost_panicked (local.get $2))"
+      if (empty || hook) print "  (unreachable)"
       next
     }
-    /^ \)/ { empty = 0 }
-    !empty'
+    /^ \)/ { empty = hook = 0 }
+    !empty && !hook'
 }
+
+panicked() { [[ $CRATE != shell ]] || echo isocost_panicked; }
 
 # What the host reaches, as wasm-metadce reads it.
 roots() {
   local name separator='['
   for name in memory _initialize proxy_abi_version_0_2_1 proxy_on_memory_allocate \
-    proxy_on_context_create proxy_on_delete $(callbacks); do
+    proxy_on_context_create proxy_on_delete $(panicked) $(callbacks); do
     printf '%s\n{"name": "%s", "root": true, "export": "%s"}' "$separator" "$name" "$name"
     separator=,
   done

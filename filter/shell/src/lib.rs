@@ -22,7 +22,5 @@ mod view;
 mod vm;
 
 proxy_wasm::main! {{
-    #[cfg(target_family = "wasm")]
-    std::panic::set_hook(Box::new(|panic| host::log_panic(panic.location())));
     proxy_wasm::set_root_context(|context_id| Box::new(root::Root::new(context_id)));
 }}
