@@ -158,8 +158,10 @@ class SharedAnswers:
         from redis.exceptions import RedisError
 
         taken = self._history.take_unshared()
+        # A copy: what is heard of meanwhile is brought the next time.
+        known = self._history.known().plus(Sums())
         try:
-            merged = await self._exchange(taken)
+            merged = await self._exchange(taken, known)
         except (RedisError, OSError) as error:
             self._history.put_back(taken)
             if not self._away:
@@ -175,18 +177,22 @@ class SharedAnswers:
         self._history.shared(merged)
         return True
 
-    async def _exchange(self, taken: Sums) -> Sums:
+    async def _exchange(self, taken: Sums, known: Sums) -> Sums:
+        """What is there afterwards. ``known``: all that is known here, ``taken`` included."""
         from redis.exceptions import WatchError
 
         for _ in range(_REDIS_TRIES):
             async with self._redis.pipeline(transaction=True) as pipe:
                 await pipe.watch(REDIS_KEY)
                 kept = await pipe.get(REDIS_KEY)
-                # Into an empty Redis goes all that is known, also from the folder.
-                known = self._history.known() if kept is None else _stored(kept)
-                merged = known.plus(taken if kept is not None else Sums())
-                if kept is not None and not taken.models:
-                    return merged
+                stored = None if kept is None else _stored(kept)
+                if stored is None:
+                    # All that is known goes there, also what is from the folder.
+                    merged = known
+                else:
+                    merged = stored.plus(taken)
+                    if not taken.models:
+                        return merged
                 text = await asyncio.to_thread(json.dumps, encode(merged))
                 pipe.multi()  # type: ignore[no-untyped-call]
                 pipe.set(REDIS_KEY, text)
@@ -198,13 +204,13 @@ class SharedAnswers:
         raise WatchError("another control plane wrote each time")
 
 
-def _stored(text: bytes | str) -> Sums:
-    """What Redis held; nothing if it is none of ours: it is replaced."""
+def _stored(text: bytes | str) -> Sums | None:
+    """What Redis held; None if it is none of ours: it is replaced."""
     try:
         return decode(json.loads(text))
     except (ValueError, RecursionError, StateError) as error:
-        log.warning("the expected answers in Redis are not used: %s", error)
-        return Sums()
+        log.warning("the expected answers in Redis are not used but replaced: %s", error)
+        return None
 
 
 def _client(url: str) -> Redis:

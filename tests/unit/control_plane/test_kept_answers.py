@@ -222,6 +222,41 @@ async def test_what_is_none_of_ours_in_redis_is_replaced(server: Server) -> None
     await sharing._redis.aclose()
 
 
+@pytest.mark.parametrize("foreign", ["rubbish", b"\xff", "null", '{"schema": "isocost.answers/2"}'])
+async def test_what_is_none_of_ours_in_redis_erases_nothing_that_is_known(
+    server: Server, caplog: pytest.LogCaptureFixture, foreign: bytes | str
+) -> None:
+    await server.start()
+    client = Redis.from_url(server.url)
+    history = heard(Answer(1, "m", 100))
+    sharing = SharedAnswers(server.url, history)
+    assert await sharing.share()
+    history.add([Answer(2, "m", 300)])
+    await client.set(kept_answers.REDIS_KEY, foreign)
+    for _ in range(2):
+        assert await sharing.share()
+    kept = decode(json.loads(await client.get(kept_answers.REDIS_KEY)))
+    for known in (history.known(), kept):
+        assert known.models == {"m": (2.0, 400.0)}
+        assert known.user_tokens[:2].tolist() == [100.0, 300.0]
+    assert len(caplog.messages) == 1
+    await client.aclose()
+    await sharing._redis.aclose()
+
+
+async def test_what_is_heard_of_while_an_empty_redis_is_filled_counts_once(server: Server) -> None:
+    await server.start()
+    history = heard(Answer(1, "m", 100))
+    sharing = SharedAnswers(server.url, history)
+    filling = asyncio.create_task(sharing.share())
+    await asyncio.sleep(0)
+    history.add([Answer(1, "m", 300)])
+    assert await filling
+    assert await sharing.share()
+    assert history.known().models == {"m": (2.0, 400.0)}
+    await sharing._redis.aclose()
+
+
 async def test_the_last_answers_are_brought_at_the_stop(server: Server) -> None:
     await server.start()
     history = History()
