@@ -101,6 +101,7 @@ class ControlPlane:
             "decisions": vars(self._observer.decisions),
             "signals": signals_status(self._pipeline.latest, self._config.filter.policy),
             "stale_choices": self._observer.stale_choices,
+            "answers": vars(self._observer.answers),
             "discovery": discovery_status(self._registry),
             "push": push_status(self._ads),
         }

@@ -32,6 +32,9 @@ class FleetGauges:
     #: By Envoy: workers that serve, and those that no longer do.
     workers: Mapping[str, tuple[int, int]]
     stale_choices: int
+    #: By why they ended.
+    answers: Mapping[str, int]
+    output_tokens: int
     subscribers: int
     discovery_conflicts: int
     discovery_file_bad: bool
@@ -121,6 +124,19 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         "isocost_stale_choices",
         "Requests whose list named a node that their Envoy's cluster did not have any more.",
         value=fleet.stale_choices,
+    )
+    answers = CounterMetricFamily(
+        "isocost_answers",
+        "Answers by why they ended, of those that said so.",
+        labels=["finish"],
+    )
+    for finish, count in fleet.answers.items():
+        answers.add_metric([finish], count)
+    yield answers
+    yield CounterMetricFamily(
+        "isocost_output_tokens",
+        "Tokens of ended answers: from their usage, else their events.",
+        value=fleet.output_tokens,
     )
     yield GaugeMetricFamily("isocost_xds_subscribers", "Open ADS streams.", value=fleet.subscribers)
     yield GaugeMetricFamily(

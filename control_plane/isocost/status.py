@@ -201,6 +201,8 @@ def fleet_gauges(
             if count is not None
         },
         stale_choices=observer.stale_choices,
+        answers=dict(vars(observer.answers)),
+        output_tokens=observer.output_tokens,
         subscribers=len(ads.clients()),
         discovery_conflicts=len(registry.conflicts),
         discovery_file_bad=registry.file_error is not None,

@@ -61,6 +61,16 @@ class Decisions:
     fallback_host_failure: int = 0
 
 
+@dataclass
+class Answers:
+    """Why answers ended, of those that said so, since the start of this process."""
+
+    stop: int = 0
+    length: int = 0
+    tool: int = 0
+    other: int = 0
+
+
 @dataclass(frozen=True)
 class Tally:
     """Requests of n nodes, each [n]: started, answered well, failed, told to come later (429)."""
@@ -127,8 +137,10 @@ class FleetObserver:
         self._in_a_row = np.zeros(0, dtype=np.int64)
         self._last_failed_s = np.zeros(0)
         self.decisions = Decisions()
+        self.answers = Answers()
         #: Since the start of this process.
         self.stale_choices = 0
+        self.output_tokens = 0
         self.placements = Placements()
         self.history = History()
 
@@ -145,6 +157,12 @@ class FleetObserver:
         self.history.add(batch.answers)
         if not batch.nodes:
             return
+        for node in batch.nodes:
+            self.answers.stop += node.finish_stop
+            self.answers.length += node.finish_length
+            self.answers.tool += node.finish_tool
+            self.answers.other += node.finish_other
+            self.output_tokens += node.output_tokens
         rows = self._rows_of([node.node_id for node in batch.nodes])
         outcomes = np.array([_outcomes_of(node) for node in batch.nodes], dtype=np.int64)
         latencies = np.array([_latencies_of(node) for node in batch.nodes], dtype=np.float64)

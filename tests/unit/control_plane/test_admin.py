@@ -42,6 +42,8 @@ class FakeSubject:
             envoys=2,
             workers={"edge-1": (3, 1)},
             stale_choices=5,
+            answers={"stop": 6, "length": 0},
+            output_tokens=8,
             subscribers=4,
             discovery_conflicts=3,
             discovery_file_bad=True,
@@ -122,6 +124,9 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert 'isocost_envoy_workers_live{envoy="edge-1"} 3.0' in lines
     assert 'isocost_envoy_workers_missing{envoy="edge-1"} 1.0' in lines
     assert "isocost_stale_choices_total 5.0" in lines
+    assert 'isocost_answers_total{finish="stop"} 6.0' in lines
+    assert 'isocost_answers_total{finish="length"} 0.0' in lines
+    assert "isocost_output_tokens_total 8.0" in lines
     assert "isocost_discovery_conflicts 3.0" in lines
     assert "isocost_discovery_file_error 1.0" in lines
     assert "isocost_tick_errors_total 0.0" in lines

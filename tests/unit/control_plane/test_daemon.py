@@ -21,7 +21,7 @@ from isocost.daemon import ControlPlane
 from isocost.discovery.report import AgentReport
 from isocost.errors import ConfigError, RejectedError, StateError
 from isocost.manual import Manual, Note
-from isocost.observe.batch import Batch
+from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.inflight import VM_GONE_S
 from isocost.observe.workers import WorkerCount
 from isocost.push import ads
@@ -241,6 +241,27 @@ async def test_a_dead_worker_and_stale_choices_are_shown_while_their_envoy_repor
     lines = (await made.metrics_page()).decode().splitlines()
     assert not any(line.startswith("isocost_envoy_workers_live{") for line in lines)
     assert "isocost_stale_choices_total 7.0" in lines
+
+
+async def test_why_answers_ended_and_their_tokens_are_shown_also_while_there_are_none() -> None:
+    made = daemon(None)
+    assert made.status()["answers"] == {"stop": 0, "length": 0, "tool": 0, "other": 0}
+    lines = (await made.metrics_page()).decode().splitlines()
+    for finish in ("stop", "length", "tool", "other"):
+        assert f'isocost_answers_total{{finish="{finish}"}} 0.0' in lines
+    assert "isocost_output_tokens_total 0.0" in lines
+    nodes = (
+        NodeObservation(7, finish_stop=1, finish_length=2, output_tokens=30),
+        NodeObservation(8, finish_stop=2, finish_tool=4, finish_other=5, output_tokens=12),
+    )
+    once = Batch("edge-1", 1, 1, nodes)
+    for batch in (once, once, Batch("edge-1", 1, 2, ())):
+        made._observer.apply(batch, time.monotonic())
+    assert made.status()["answers"] == {"stop": 3, "length": 2, "tool": 4, "other": 5}
+    lines = (await made.metrics_page()).decode().splitlines()
+    assert 'isocost_answers_total{finish="stop"} 3.0' in lines
+    assert 'isocost_answers_total{finish="other"} 5.0' in lines
+    assert "isocost_output_tokens_total 42.0" in lines
 
 
 async def test_the_nodes_page_is_made_once_per_table_and_change_by_hand(
