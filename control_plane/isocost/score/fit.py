@@ -52,8 +52,12 @@ class ModelFit:
 
 
 def required_bytes(model: Model) -> float:
-    """Memory of the model's weights as they are quantised (document A): the least that it needs,
-    without any KV cache. 0 = not known.
+    """Memory of the model's weights as they are quantised: the least that it needs. 0 = not known.
+
+    Document A adds twice a KV cache. Here that part is judged for each request, in the filter: its
+    prompt and expected answer are to fit the tokens that the node's engine says its cache holds,
+    where it says so. Nor is a request's memory the formula ``in * 200 + out * 1500`` (KB): a model
+    tells its own ``kv_bytes_per_token``.
     """
     return model.weight_bytes * model.weight_bits / 16
 
