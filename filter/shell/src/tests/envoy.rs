@@ -275,6 +275,16 @@ fn read_report(report: &[u8]) -> Option<Reported> {
     })
 }
 
+/// The sum of a field of all nodes in all that the feed has reported.
+pub fn reported_sum(field: u32) -> u64 {
+    world(|world| {
+        let streams = world.streams.values().filter(|stream| stream.method == REPORTS.as_bytes());
+        let batches = streams.flat_map(|stream| &stream.sent).flat_map(|sent| messages(sent, 1));
+        let nodes = batches.flat_map(|batch| messages(batch, 6));
+        nodes.map(|node| number(node, field)).sum()
+    })
+}
+
 fn last_message(message: &[u8], field: u32) -> Option<&[u8]> {
     messages(message, field).pop()
 }
