@@ -187,9 +187,7 @@ impl Request {
     fn begun_well(&mut self, vm: &mut Vm) {
         if let Some(node) = self.node {
             let marks = core::mem::take(&mut self.choice.marks);
-            let new_tokens =
-                self.choice.work.prompt_tokens.saturating_add(self.choice.output_tokens);
-            vm.place(node, &marks, new_tokens);
+            vm.place(node, &marks, self.choice.new_tokens);
         }
     }
 
@@ -213,13 +211,15 @@ impl Request {
         let body = self.answer_body.as_ref();
         let output_tokens = body.and_then(AnswerScanner::output_tokens);
         let finish = body.and_then(AnswerScanner::finish);
+        // Its choices come side by side.
+        let of_choice = output_tokens.map(|all| all / u64::from(self.choice.choices.max(1)));
         let outcome = Outcome {
             ending,
             first_byte_us: self
                 .timing
                 .first_byte_us(self.attempts)
                 .filter(|_| good && !self.uploads),
-            tpot_us: self.timing.tpot_us(output_tokens).filter(|_| good),
+            tpot_us: self.timing.tpot_us(of_choice).filter(|_| good),
             total_us: self.timing.total_us().filter(|_| good && complete),
             chunks: self.timing.chunks(),
             output_tokens,
@@ -227,7 +227,7 @@ impl Request {
         };
         let prefilled = self.timing.had_first_token();
         vm.close(node, self.opened_unix_ms, self.choice.work, prefilled, &outcome);
-        if let (Some(output_tokens), true) = (output_tokens, good && complete) {
+        if let (Some(output_tokens), true) = (of_choice, good && complete) {
             self.answered(output_tokens, vm);
         }
     }
@@ -275,7 +275,7 @@ impl Request {
 
     /// What the first token teaches of the node that was picked.
     fn prefill(&self) -> Option<Prefill> {
-        if self.uploads {
+        if self.uploads || self.node != self.choice.node() {
             return None;
         }
         let pending_tokens = self.choice.listed?.pending_tokens();
@@ -283,7 +283,7 @@ impl Request {
         Some(Prefill { pending_tokens, first_token_us })
     }
 
-    /// How long the next answer will be is told by those before.
+    /// How long the next answer will be is told by those before: each of the choices.
     fn answered(&self, output_tokens: u64, vm: &mut Vm) {
         let roster = self.choice.roster.as_ref();
         let model = roster.zip(self.choice.model).map(|(roster, model)| roster.model_name(model));
