@@ -2,6 +2,7 @@
 //! by model, and how many tokens a text is.
 
 use crate::profile::{Coefficients, DEFAULT_COEFFICIENTS};
+use crate::prompt::MAX_TOKENS;
 use crate::wire::{floats, set_string, DecodeError, Reader, Value};
 
 /// Of an answer of which nothing is known: what chats' answers have in public traces.
@@ -55,7 +56,7 @@ impl Estimates {
         let known = |mean: &f32| mean.is_finite() && *mean > 0.0;
         let mean = means.into_iter().flatten().find(known).unwrap_or(DEFAULT_OUTPUT_TOKENS);
         let one = max_tokens.unwrap_or(u32::MAX).min(mean.ceil() as u32);
-        one.saturating_mul(choices.unwrap_or(1).max(1))
+        one.saturating_mul(choices.unwrap_or(1).max(1)).min(MAX_TOKENS)
     }
 
     /// Of this model, or the defaults if it has none that are six and not below zero.

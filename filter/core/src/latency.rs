@@ -87,7 +87,7 @@ impl Timing {
 
     /// Time per output token (TPOT) of a streamed answer, from its first to its last output. The
     /// scanner says how many tokens there were: by the answer's usage if that is known, because
-    /// engines put several tokens into one event under load.
+    /// engines put several tokens into one event under load. Of several choices, those of one.
     pub fn tpot_us(&self, output_tokens: Option<u64>) -> Option<u64> {
         if self.token_chunks < 2 {
             return None;

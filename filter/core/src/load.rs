@@ -12,8 +12,8 @@ use crate::work::Work;
 struct Open {
     requests: u32,
     /// Of prompts without a first token yet.
-    pending_tokens: u32,
-    kv_tokens: u32,
+    pending_tokens: u64,
+    kv_tokens: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,15 +95,15 @@ impl Load {
         }
         self.change(node_id, &|open| {
             open.requests += 1;
-            open.pending_tokens = open.pending_tokens.saturating_add(work.prompt_tokens);
-            open.kv_tokens = open.kv_tokens.saturating_add(work.kv_tokens);
+            open.pending_tokens = open.pending_tokens.saturating_add(work.prompt_tokens.into());
+            open.kv_tokens = open.kv_tokens.saturating_add(work.kv_tokens.into());
         });
     }
 
     /// An open request's answer began: its prompt is not pending any more.
     pub fn first_token(&mut self, node_id: u64, work: Work) {
         self.change(node_id, &|open| {
-            open.pending_tokens = open.pending_tokens.saturating_sub(work.prompt_tokens);
+            open.pending_tokens = open.pending_tokens.saturating_sub(work.prompt_tokens.into());
         });
     }
 
@@ -114,7 +114,11 @@ impl Load {
         }
         self.change(node_id, &|open| {
             open.requests = open.requests.saturating_sub(1);
-            open.kv_tokens = open.kv_tokens.saturating_sub(work.kv_tokens);
+            open.kv_tokens = open.kv_tokens.saturating_sub(work.kv_tokens.into());
+            if open.requests == 0 {
+                // Whatever was wrong in them ends here.
+                *open = Open::default();
+            }
         });
     }
 
@@ -164,11 +168,6 @@ impl Load {
         };
     }
 
-    /// The VM's open requests on the node in this slot.
-    pub fn open_requests(&self, slot: u32) -> u32 {
-        self.nodes.get(slot as usize).map_or(0, |node| node.now.requests)
-    }
-
     /// All requests of the fleet for each one of this VM.
     pub fn fleet_factor(&self) -> f32 {
         self.standing.factor
@@ -190,7 +189,7 @@ impl Load {
     pub(crate) fn project(&self, slot: u32, row: &Row) -> Projected {
         let Some(node) = self.nodes.get(slot as usize) else { return row.load };
         let seen = self.seen(node);
-        let project = |table: f32, now: u32, seen: u32| {
+        let project = |table: f32, now: u64, seen: u64| {
             let now = now as f32;
             (table + (now - seen as f32) * self.standing.factor).max(now)
         };
@@ -200,7 +199,7 @@ impl Load {
                 node.now.pending_tokens,
                 seen.pending_tokens,
             ),
-            open: project(row.load.open, node.now.requests, seen.requests),
+            open: project(row.load.open, node.now.requests.into(), seen.requests.into()),
             kv_tokens: project(row.load.kv_tokens, node.now.kv_tokens, seen.kv_tokens),
         }
     }

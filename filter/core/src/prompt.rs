@@ -12,6 +12,10 @@ const BYTES_PER_TOKEN: f32 = 4.0;
 /// An upload is no text: what its engine makes of it, as of half a minute of speech, is bounded.
 const MAX_UPLOAD_TOKENS: f32 = 4096.0;
 
+/// No prompt and no answer counts as longer: it is ten times what any model takes, and a request that
+/// claims more than there can be must not make its node the last choice of all others.
+pub const MAX_TOKENS: u32 = 10_000_000;
+
 /// The tokens of the tools, as far as they were read.
 pub(crate) fn tools_tokens(profile: &Profile, coefficients: &Coefficients) -> f32 {
     estimate_tokens(&profile.tools, coefficients)
@@ -26,7 +30,7 @@ pub(crate) fn text_tokens(profile: &Profile, coefficients: &Coefficients) -> f32
 }
 
 /// The tokens of the whole prompt: what the `body_read` bytes have that were read, and as much for
-/// each byte behind them. Without a prompt that is known, by the body's length alone.
+/// each byte behind them, of which as many are text as of those. Without a prompt that is known, by the body's length alone.
 pub fn prompt_tokens(
     profile: Option<&Profile>,
     coefficients: &Coefficients,
@@ -42,9 +46,11 @@ pub fn prompt_tokens(
             Body::NotJson => by_length.min(MAX_UPLOAD_TOKENS),
             _ if tokens <= 0.0 => by_length,
             Body::Complete => tokens,
+            // What is behind it may be all of that medium, which counts already.
+            _ if profile.ends_in_medium => tokens,
             _ => tokens * (whole / read.max(1.0)).max(1.0),
         }
     };
-    // Also rounds what is not a number to 0, and what is too large to the largest.
-    profile.map_or(by_length, known).ceil() as u32
+    // Also rounds what is not a number to 0.
+    (profile.map_or(by_length, known).ceil() as u32).min(MAX_TOKENS)
 }

@@ -6,7 +6,7 @@ use isocost_core::config::FilterConfig;
 use isocost_core::marks::Marks;
 use isocost_core::pick::{Pick, Policy, Query, Reason};
 use isocost_core::prefix_index::Found;
-use isocost_core::profile::Api;
+use isocost_core::profile::{Api, Body, Profile};
 use isocost_core::prompt::prompt_tokens;
 use isocost_core::roster::{ModelId, Roster};
 use isocost_core::work::Work;
@@ -23,8 +23,11 @@ pub struct Choice {
     pub previous: Option<u32>,
     /// What the request is to the node that it goes to.
     pub work: Work,
-    /// As expected.
-    pub output_tokens: u32,
+    /// What the node's cache takes in with it: what it does not hold of the prompt, and the expected
+    /// answer.
+    pub new_tokens: u32,
+    /// How many answers it asks for; 0 is one.
+    pub choices: u32,
     pub model: Option<ModelId>,
     pub user: Option<u64>,
     pub marks: Marks,
@@ -68,6 +71,16 @@ impl Decision {
     }
 }
 
+/// Of an answer in one piece nobody sees when its prompt was read, which is a small part of its time.
+/// So for all of that time this part of the prompt counts as pending: right for many such requests
+/// together, and no node looks full of prompts that were read long ago.
+const UNSEEN_PREFILL: u32 = 4;
+
+/// If the body's end is not known, neither is whether it asks for a stream.
+fn answers_at_once(profile: &Profile) -> bool {
+    !profile.stream.unwrap_or(profile.body == Body::Partial)
+}
+
 /// Chooses among the nodes of the present table; `choice` is an empty one.
 pub fn choose(
     config: &FilterConfig,
@@ -100,6 +113,7 @@ pub fn choose(
         let most = profile.and_then(|profile| profile.max_tokens);
         let choices = profile.and_then(|profile| profile.choices);
         decision.output_tokens = estimates.output_tokens(asked.user, model, most, choices);
+        choice.choices = choices.unwrap_or(1);
     }
     let mut marks = Marks::default();
     let mut found = Found::default();
@@ -118,7 +132,6 @@ pub fn choose(
         held: found.all(),
     };
     choice.work = query.work();
-    choice.output_tokens = decision.output_tokens;
     if decision.age_ms > config.max_table_age_ms {
         decision.reason = Reason::StaleTable;
         return decision;
@@ -129,7 +142,13 @@ pub fn choose(
         decision.reason = Reason::Picked;
         choice.work = pick.work();
         let of_session = found.all().first().filter(|held| marks.is_of_session(held.tokens));
-        choice.previous = of_session.map(|held| held.slot).filter(|slot| *slot != pick.first());
+        let own = found.all().iter().find(|held| held.slot == pick.first());
+        let more = of_session.filter(|held| own.is_none_or(|own| own.tokens < held.tokens));
+        choice.previous = more.map(|held| held.slot);
+    }
+    choice.new_tokens = choice.work.prompt_tokens.saturating_add(decision.output_tokens);
+    if decision.output_tokens > 0 && profile.is_some_and(answers_at_once) {
+        choice.work.prompt_tokens /= UNSEEN_PREFILL;
     }
     choice.marks = marks;
     decision

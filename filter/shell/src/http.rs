@@ -42,6 +42,8 @@ pub struct Request {
     followed: bool,
     /// Some while its destination is not chosen yet.
     intake: Option<Box<Intake>>,
+    /// Its body went on when it was sent to the node: when that had all of it is not known.
+    uploads: bool,
     choice: Choice,
     /// The node on which this request is counted as open.
     node: Option<u64>,
@@ -69,6 +71,7 @@ impl Request {
             config,
             followed: false,
             intake: None,
+            uploads: false,
             choice: Choice::default(),
             node: None,
             opened_unix_ms: 0,
@@ -184,9 +187,7 @@ impl Request {
     fn begun_well(&mut self, vm: &mut Vm) {
         if let Some(node) = self.node {
             let marks = core::mem::take(&mut self.choice.marks);
-            let new_tokens =
-                self.choice.work.prompt_tokens.saturating_add(self.choice.output_tokens);
-            vm.place(node, &marks, new_tokens);
+            vm.place(node, &marks, self.choice.new_tokens);
         }
     }
 
@@ -210,10 +211,15 @@ impl Request {
         let body = self.answer_body.as_ref();
         let output_tokens = body.and_then(AnswerScanner::output_tokens);
         let finish = body.and_then(AnswerScanner::finish);
+        // Its choices come side by side.
+        let of_choice = output_tokens.map(|all| all / u64::from(self.choice.choices.max(1)));
         let outcome = Outcome {
             ending,
-            first_byte_us: self.timing.first_byte_us(self.attempts).filter(|_| good),
-            tpot_us: self.timing.tpot_us(output_tokens).filter(|_| good),
+            first_byte_us: self
+                .timing
+                .first_byte_us(self.attempts)
+                .filter(|_| good && !self.uploads),
+            tpot_us: self.timing.tpot_us(of_choice).filter(|_| good),
             total_us: self.timing.total_us().filter(|_| good && complete),
             chunks: self.timing.chunks(),
             output_tokens,
@@ -221,7 +227,7 @@ impl Request {
         };
         let prefilled = self.timing.had_first_token();
         vm.close(node, self.opened_unix_ms, self.choice.work, prefilled, &outcome);
-        if let (Some(output_tokens), true) = (output_tokens, good && complete) {
+        if let (Some(output_tokens), true) = (of_choice, good && complete) {
             self.answered(output_tokens, vm);
         }
     }
@@ -236,14 +242,12 @@ impl Request {
         }
     }
 
-    /// Nothing more of the body is wanted.
-    fn end_intake(&mut self) -> Action {
+    /// Nothing more of the body is wanted; `end`: there is no more.
+    fn end_intake(&mut self, end: bool) -> Action {
         let Some(intake) = self.intake.take() else { return Action::Continue };
+        self.uploads = !end;
         let route = |vm: &mut Vm| {
-            // A body in one piece came with the headers.
-            if !intake.at_once() {
-                self.begin(vm);
-            }
+            self.begin(vm);
             self.route(Some(*intake), vm)
         };
         vm::with(route).unwrap_or(Action::Continue)
@@ -271,12 +275,15 @@ impl Request {
 
     /// What the first token teaches of the node that was picked.
     fn prefill(&self) -> Option<Prefill> {
+        if self.uploads || self.node != self.choice.node() {
+            return None;
+        }
         let pending_tokens = self.choice.listed?.pending_tokens();
         let first_token_us = self.timing.first_token_us(self.attempts)?;
         Some(Prefill { pending_tokens, first_token_us })
     }
 
-    /// How long the next answer will be is told by those before.
+    /// How long the next answer will be is told by those before: each of the choices.
     fn answered(&self, output_tokens: u64, vm: &mut Vm) {
         let roster = self.choice.roster.as_ref();
         let model = roster.zip(self.choice.model).map(|(roster, model)| roster.model_name(model));
@@ -306,11 +313,11 @@ impl HttpContext for Request {
         let waits = !end && intake.as_ref().is_some_and(Intake::wants_body);
         let action = vm::with(|vm| {
             vm.serve();
-            self.begin(vm);
-            if waits && self.followed {
+            if waits {
                 self.intake = intake.map(Box::new);
                 return Action::Pause;
             }
+            self.begin(vm);
             self.route(intake, vm)
         });
         #[cfg(feature = "test-trap")]
@@ -322,14 +329,14 @@ impl HttpContext for Request {
         let Some(intake) = &mut self.intake else { return Action::Continue };
         let is_enough = intake.take(buffered);
         if is_enough || end {
-            self.end_intake()
+            self.end_intake(end)
         } else {
             Action::Pause
         }
     }
 
     fn on_http_request_trailers(&mut self, _trailers: usize) -> Action {
-        self.end_intake()
+        self.end_intake(true)
     }
 
     fn on_http_response_headers(&mut self, _headers: usize, end: bool) -> Action {

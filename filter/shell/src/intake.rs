@@ -10,8 +10,6 @@ pub struct Intake {
     asking: Asking,
     limit: usize,
     read: usize,
-    /// The body callbacks so far.
-    pieces: u32,
 }
 
 impl Intake {
@@ -22,7 +20,6 @@ impl Intake {
             asking: Asking::begin(&headers, &config.model_from, &config.user_from),
             limit: config.profile_limit_bytes,
             read: 0,
-            pieces: 0,
         }
     }
 
@@ -34,7 +31,6 @@ impl Intake {
     /// Reads what is new of a body of which Envoy holds `buffered` bytes, each byte once. True if
     /// nothing more is wanted.
     pub fn take(&mut self, buffered: usize) -> bool {
-        self.pieces += 1;
         let wanted = buffered.min(self.limit).saturating_sub(self.read);
         if wanted > 0 {
             let Ok(piece) = host::buffer(Buffer::RequestBody, self.read, wanted) else {
@@ -45,11 +41,6 @@ impl Intake {
             self.asking.feed(&piece);
         }
         self.read >= self.limit || self.asking.is_stopped()
-    }
-
-    /// Did the body come in one piece?
-    pub fn at_once(&self) -> bool {
-        self.pieces <= 1
     }
 
     pub fn finish(self) -> Asked {

@@ -57,6 +57,7 @@ impl Gathered {
             messages: self.turns.messages,
             images: self.system.images.saturating_add(self.turns.images),
             audios: self.system.audios.saturating_add(self.turns.audios),
+            ends_in_medium: false,
             prefix: Prefix::chain(&self.tools, &self.system, &self.turns),
         }
     }

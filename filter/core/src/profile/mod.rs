@@ -70,5 +70,7 @@ pub struct Profile {
     pub messages: u32,
     pub images: u32,
     pub audios: u32,
+    /// What was read ends within an image, a sound or a file.
+    pub ends_in_medium: bool,
     pub prefix: Prefix,
 }

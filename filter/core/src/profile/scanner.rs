@@ -106,11 +106,13 @@ impl Scanner {
 
     /// What is known of the request so far; more can be fed after it.
     pub fn finish(&self) -> Profile {
-        self.gathered.profile(match self.state {
+        let mut profile = self.gathered.profile(match self.state {
             State::Stopped(body) => body,
             State::End => Body::Complete,
             _ => Body::Partial,
-        })
+        });
+        profile.ends_in_medium = self.state == State::InString && self.meaning == Meaning::Media;
+        profile
     }
 
     fn fail(&mut self, fault: Fault) {

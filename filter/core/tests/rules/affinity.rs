@@ -44,11 +44,12 @@ fn traffic(user_of: &mut dyn FnMut(u64) -> u64, seen: &mut dyn FnMut(u64, usize)
     let roster = racks(&FOUR);
     let mut vm = Vm::new(&roster, &even(64), 1, 1);
     let mut open = VecDeque::new();
+    let mut open_on = vec![0; 64];
     for number in 0..20_000 {
         if number % 100 == 0 {
             vm.load.batch(number + 1);
             let mut table = even(64);
-            table.open = (0..64).map(|slot| vm.load.open_requests(slot)).collect();
+            table.open.clone_from(&open_on);
             table.seen.push(Seen { incarnation: 1, sequence: number + 1, share: 1.0 });
             vm.renew(table);
         }
@@ -56,8 +57,10 @@ fn traffic(user_of: &mut dyn FnMut(u64) -> u64, seen: &mut dyn FnMut(u64, usize)
         let slot = vm.send(&rules(Policy::EqualCost), &by(user));
         seen(user, slot);
         open.push_back(slot);
+        open_on[slot] += 1;
         if open.len() > 400 {
             let slot = open.pop_front().unwrap();
+            open_on[slot] -= 1;
             let id = vm.fleet.roster().node(slot as u32).unwrap().id;
             vm.load.closed(id, vm.work, false);
         }

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use isocost_core::fleet::Fleet;
 use isocost_core::load::Load;
-use isocost_core::pick::{Policy, Query};
+use isocost_core::pick::{Policy, Query, Rules};
 use isocost_core::roster::Roster;
 use isocost_core::table::{Seen, Table};
 use isocost_core::work::Work;
@@ -32,6 +32,14 @@ fn seen(incarnation: u64, sequence: u64, share: f32) -> Seen {
 fn pending(fleet: &Fleet, load: &Load) -> u32 {
     let rules = rules(Policy::EqualCost);
     fleet.pick(&rules, &query(), load, &mut Rng::with_seed(1)).unwrap().pending_tokens() - 1000
+}
+
+/// The same of one of several nodes.
+fn pending_in(slot: u32, fleet: &Fleet, load: &Load) -> u32 {
+    let rules = Rules { dispersion: false, ..rules(Policy::WeightedRandom) };
+    let mut rng = Rng::with_seed(1);
+    let mut picks = (0..1000).filter_map(|_| fleet.pick(&rules, &query(), load, &mut rng));
+    picks.find(|pick| pick.first() == slot).unwrap().pending_tokens() - 1000
 }
 
 #[test]
@@ -69,19 +77,36 @@ fn first_tokens_and_ends_are_taken_off() {
     assert_eq!(pending(&second, &load), 4500);
     load.closed(NODE, WORK, false);
     assert_eq!(pending(&second, &load), 4000);
-    assert_eq!(load.open_requests(0), 2);
     // More than is open cannot end.
     (0..9).for_each(|_| load.closed(NODE, WORK, false));
-    assert_eq!((load.open_requests(0), pending(&second, &load)), (0, 3000));
+    assert_eq!(pending(&second, &load), 3000);
+    load.opened(NODE, WORK);
+    assert_eq!(pending(&second, &load), 3500);
+}
+
+#[test]
+fn no_sum_is_cut_off_and_nothing_is_left_on_a_node_without_requests() {
+    let mut load = Load::new(OWN);
+    let fleet = fleet(0, &[]);
+    load.rebase(&fleet);
+    let large = Work { prompt_tokens: u32::MAX, kv_tokens: u32::MAX };
+    load.opened(NODE, large);
+    load.opened(NODE, large);
+    load.closed(NODE, large, false);
+    assert!(pending(&fleet, &load) > 4_000_000_000);
+    // It ends as less than it began.
+    load.closed(NODE, WORK, false);
+    assert_eq!(pending(&fleet, &load), 0);
 }
 
 #[test]
 fn a_retry_moves_the_work_to_the_other_node() {
     let mut load = Load::new(OWN);
-    load.rebase(&Fleet::build(roster(2, 1), table(&[1.0; 2], &[0.0; 2])).unwrap());
+    let fleet = Fleet::build(roster(2, 1), table(&[1.0; 2], &[0.0; 2])).unwrap();
+    load.rebase(&fleet);
     load.opened(NODE, WORK);
     load.moved(NODE, NODE + 1, WORK);
-    assert_eq!((load.open_requests(0), load.open_requests(1)), (0, 1));
+    assert_eq!([0, 1].map(|slot| pending_in(slot, &fleet, &load)), [0, 500]);
 }
 
 #[test]
@@ -147,20 +172,23 @@ fn open_requests_survive_a_roster_that_changes_under_them() {
     };
     let mut load = Load::new(OWN);
     load.opened(NODE + 2, WORK);
-    load.rebase(&fleet(&[0, 1, 2], ROSTER_VERSION));
+    let first = fleet(&[0, 1, 2], ROSTER_VERSION);
+    load.rebase(&first);
     load.opened(NODE, WORK);
     load.opened(NODE + 1, WORK);
-    assert_eq!([0, 1, 2].map(|slot| load.open_requests(slot)), [1, 1, 1]);
+    assert_eq!([0, 1, 2].map(|slot| pending_in(slot, &first, &load)), [500, 500, 500]);
     load.batch(1);
-    load.rebase(&fleet(&[2, 1, 7], 2));
-    assert_eq!([0, 1, 2, 3].map(|slot| load.open_requests(slot)), [1, 1, 0, 1]);
+    let second = fleet(&[2, 1, 7], 2);
+    load.rebase(&second);
+    assert_eq!([0, 1, 2].map(|slot| pending_in(slot, &second, &load)), [500, 500, 0]);
     load.closed(NODE + 1, WORK, false);
     load.opened(NODE + 50, WORK);
-    load.rebase(&fleet(&[1, 0, 2], 3));
-    assert_eq!([0, 1, 2].map(|slot| load.open_requests(slot)), [0, 1, 1]);
+    let third = fleet(&[1, 0, 2], 3);
+    load.rebase(&third);
+    assert_eq!([0, 1, 2].map(|slot| pending_in(slot, &third, &load)), [0, 500, 500]);
     load.closed(NODE, WORK, false);
     load.closed(NODE + 50, WORK, false);
-    assert_eq!(load.open_requests(1), 0);
+    assert_eq!(pending_in(1, &third, &load), 0);
 }
 
 #[test]
@@ -169,7 +197,7 @@ fn without_projection_only_the_table_counts() {
     let fleet = fleet(2000, &[]);
     load.rebase(&fleet);
     load.opened(NODE, WORK);
-    let rules = isocost_core::pick::Rules { projection: false, ..rules(Policy::EqualCost) };
+    let rules = Rules { projection: false, ..rules(Policy::EqualCost) };
     let pick = fleet.pick(&rules, &query(), &load, &mut Rng::with_seed(1)).unwrap();
     assert_eq!(pick.pending_tokens(), 3000);
     assert_eq!(pick.work(), Work { prompt_tokens: 1000, kv_tokens: 1200 });
@@ -180,7 +208,7 @@ fn min_entropy_takes_the_next_node_when_its_own_requests_have_raised_the_first()
     let fleet = Fleet::build(roster(2, 1), table(&[1.0; 2], &[0.0, 1.0])).unwrap();
     let mut load = Load::new(OWN);
     load.rebase(&fleet);
-    let rules = isocost_core::pick::Rules { dispersion: false, ..rules(Policy::MinEntropy) };
+    let rules = Rules { dispersion: false, ..rules(Policy::MinEntropy) };
     let query = Query { prompt_tokens: 10_000, ..Query::default() };
     let mut rng = Rng::with_seed(1);
     let slots: Vec<u32> = (0..8)

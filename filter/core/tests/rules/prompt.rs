@@ -67,7 +67,7 @@ fn without_a_prompt_the_length_stands_for_it() {
 #[test]
 fn no_length_and_no_count_overflows() {
     let profile = profile(Api::ChatCompletions, br#"{"messages":[{"content":"a"}"#);
-    assert_eq!(tokens(&profile, 1, Some(u64::MAX)), u32::MAX);
+    assert_eq!(tokens(&profile, 1, Some(u64::MAX)), 10_000_000);
     assert!(tokens(&profile, 0, Some(0)) > 0);
     assert!(tokens(&profile, usize::MAX, Some(1)) > 0);
 }
@@ -76,4 +76,30 @@ fn no_length_and_no_count_overflows() {
 fn of_a_body_that_is_not_read_the_length_is_known() {
     let unread = |length| prompt_tokens(None, &DEFAULT_COEFFICIENTS, 0, length);
     assert_eq!((unread(Some(4_000)), unread(None), unread(Some(0))), (1_000, 0, 0));
+}
+
+/// A picture of 5 MB, of which the limit lets pass 256 KiB, in each API's shape.
+#[test]
+fn a_picture_is_one_however_large_it_is() {
+    let data = "iVBORw0KGgo".repeat(500_000);
+    let text = "some words ".repeat(20);
+    let asks = format!(r#"{{"type":"text","text":"{text}"}}"#);
+    let shapes = [
+        (Api::ChatCompletions, r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,"#),
+        (Api::Messages, r#"{"type":"image","source":{"type":"base64","data":""#),
+    ];
+    for (api, picture) in shapes {
+        let body = format!(r#"{{"messages":[{{"role":"user","content":[{asks},{picture}{data}"#);
+        let mut scanner = Scanner::new(api);
+        scanner.feed(&body.as_bytes()[..262_144]);
+        let profile = scanner.finish();
+        let whole = tokens(&profile, 262_144, Some(body.len() as u64));
+        assert_eq!(whole, (180.0 * DEFAULT_COEFFICIENTS.letters + 769.0).ceil() as u32);
+    }
+    // Behind a picture that was read the rest counts by what was read, picture and text.
+    let picture = format!(r#"{{"type":"image_url","image_url":"{}"}}"#, &data[..100_000]);
+    let body = format!(r#"{{"messages":[{{"content":[{picture},{asks},"#);
+    let profile = profile(Api::ChatCompletions, body.as_bytes());
+    let whole = tokens(&profile, body.len(), Some(10 * body.len() as u64));
+    assert!((8_000..9_000).contains(&whole), "{whole}");
 }

@@ -275,6 +275,29 @@ fn read_report(report: &[u8]) -> Option<Reported> {
     })
 }
 
+/// The sum of a field of all nodes in all that the feed has reported.
+pub fn reported_sum(field: u32) -> u64 {
+    let nodes =
+        |batch: &[u8]| messages(batch, 6).iter().map(|node| number(node, field)).sum::<u64>();
+    each_batch(nodes).into_iter().sum()
+}
+
+/// How long the answers were of which the feed has told.
+pub fn reported_answers() -> Vec<u64> {
+    let answers = |batch: &[u8]| {
+        messages(batch, 15).iter().map(|answer| number(answer, 3)).collect::<Vec<_>>()
+    };
+    each_batch(answers).concat()
+}
+
+fn each_batch<R>(read: impl Fn(&[u8]) -> R) -> Vec<R> {
+    world(|world| {
+        let streams = world.streams.values().filter(|stream| stream.method == REPORTS.as_bytes());
+        let batches = streams.flat_map(|stream| &stream.sent).flat_map(|sent| messages(sent, 1));
+        batches.map(read).collect()
+    })
+}
+
 fn last_message(message: &[u8], field: u32) -> Option<&[u8]> {
     messages(message, field).pop()
 }
