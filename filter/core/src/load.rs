@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use crate::fleet::{Fleet, Row};
+use crate::number::larger;
 use crate::roster::Roster;
 use crate::work::Work;
 
@@ -192,7 +193,7 @@ impl Load {
         let seen = self.seen(node);
         let project = |table: f32, now: u32, seen: u32| {
             let now = now as f32;
-            (table + (now - seen as f32) * self.standing.factor).max(now)
+            larger(table + (now - seen as f32) * self.standing.factor, now)
         };
         Projected {
             pending_tokens: project(
