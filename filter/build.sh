@@ -21,7 +21,7 @@ readonly TRIGGER=x-isocost-test-trap     # in the file of a test build, and in n
 readonly TARGET=wasm32-wasip1
 # More inlining than at opt-level "z" alone makes the module smaller by 2 %. The features are what
 # newer Rusts use by themselves: copies by the engine's own instruction, for one.
-readonly RUST_FLAGS="-C llvm-args=-inline-threshold=25 -C target-feature=+bulk-memory,+sign-ext,+mutable-globals,+nontrapping-fptoint"
+readonly RUST_FLAGS="-C llvm-args=-inline-threshold=25 -C target-feature=+bulk-memory,+sign-ext,+mutable-globals,+nontrapping-fptoint,+simd128"
 readonly STAMP=target/${OUTPUT##*/}.stamp
 readonly MAX_BYTES=130048                # 127 KiB
 readonly MIN_WASM_OPT=116                # older ones reject what Rust emits today
@@ -174,7 +174,7 @@ build_in_tree() {
 
 # What Rust emits for this target; nothing more, so that wasm-opt adds nothing that Envoy lacks.
 readonly WASM=(--enable-bulk-memory --enable-sign-ext --enable-mutable-globals
-  --enable-nontrapping-float-to-int --enable-multivalue --enable-reference-types)
+  --enable-nontrapping-float-to-int --enable-simd --enable-multivalue --enable-reference-types)
 # Nothing lies in the lowest KiB: it is the end of the stack.
 readonly OPTIMISE=(--low-memory-unused -Oz --flatten --rereloop -Oz --gufa-optimizing -Oz
   --const-hoisting --converge

@@ -2,6 +2,7 @@
 
 use crate::headers::Headers;
 use crate::latency::is_event_stream;
+use crate::number::whole_number;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
@@ -12,6 +13,8 @@ pub struct Head {
     /// It carries the time that a node took. Envoy sets that on nodes' answers only; it can be
     /// configured not to, so its absence says nothing.
     pub timed_by_envoy: bool,
+    /// How often Envoy tried, if the route makes it say so.
+    pub attempts: Option<u64>,
 }
 
 impl Head {
@@ -30,6 +33,8 @@ impl Head {
             self.has_usage = self.event_stream || value.starts_with(b"application/json");
         } else if name == b"x-envoy-upstream-service-time" {
             self.timed_by_envoy = true;
+        } else if name == b"x-envoy-attempt-count" {
+            self.attempts = whole_number(value, u32::MAX.into());
         }
     }
 }

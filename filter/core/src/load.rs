@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use crate::fleet::{Fleet, Row};
+use crate::number::larger;
 use crate::roster::Roster;
 use crate::work::Work;
 
@@ -191,7 +192,7 @@ impl Load {
         let seen = self.seen(node);
         let project = |table: f32, now: u64, seen: u64| {
             let now = now as f32;
-            (table + (now - seen as f32) * self.standing.factor).max(now)
+            larger(table + (now - seen as f32) * self.standing.factor, now)
         };
         Projected {
             pending_tokens: project(

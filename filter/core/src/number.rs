@@ -15,3 +15,13 @@ pub(crate) fn whole_number(digits: &[u8], highest: u64) -> Option<u64> {
     }
     Some(number)
 }
+
+/// As f32::max, but a single instruction instead of a call: a number where `one` is none.
+#[inline(always)]
+pub(crate) fn larger(one: f32, other: f32) -> f32 {
+    if one >= other {
+        one
+    } else {
+        other
+    }
+}

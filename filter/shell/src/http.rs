@@ -147,8 +147,8 @@ impl Request {
     }
 
     /// Counts the request where Envoy really sent it, and the nodes that failed before.
-    fn settle(&mut self, vm: &mut Vm) {
-        let upstream = Upstream::read();
+    fn settle(&mut self, attempts: Option<u64>, vm: &mut Vm) {
+        let upstream = Upstream::read(attempts);
         self.attempts = upstream.attempts;
         let newest = vm.view.fleet().map(|fleet| Rc::clone(fleet.roster()));
         let Some(roster) = self.choice.roster.as_ref().or(newest.as_ref()) else { return };
@@ -198,7 +198,7 @@ impl Request {
             Answer::Complete(status) => (Some(status), true),
         };
         if self.answer == Answer::None {
-            self.settle(vm);
+            self.settle(None, vm);
         }
         let flags = if complete { Flags::NONE } else { Flags::read() };
         if status.is_none() && !flags.client_gone() && !flags.node_failed() {
@@ -350,7 +350,7 @@ impl HttpContext for Request {
             _ => Answer::Local,
         };
         vm::with(|vm| {
-            self.settle(vm);
+            self.settle(head.attempts, vm);
             if let Answer::Begun(..400) = self.answer {
                 self.begun_well(vm);
             }

@@ -12,10 +12,12 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    pub fn read() -> Upstream {
+    /// `attempts` as the answer's headers tell them; a property costs Envoy much more.
+    pub fn read(attempts: Option<u64>) -> Upstream {
+        let property = || host::property_u64(b"upstream\0request_attempt_count");
         Upstream {
             address: host::property(b"upstream\0address").unwrap_or_default(),
-            attempts: host::property_u64(b"upstream\0request_attempt_count").unwrap_or(0),
+            attempts: attempts.or_else(property).unwrap_or(0),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::Query;
 use crate::fleet::Row;
 use crate::load::Projected;
+use crate::number::larger;
 
 /// What a full KV cache costs, s: engines slow down as it fills. In simulation (tests/simulation)
 /// times to the first token are a fifth longer without it, and answers last longer below 0.5.
@@ -27,7 +28,7 @@ pub(super) fn predicted_s(row: &Row, now: &Projected, uncached: f32, tokens: f32
         return time;
     }
     let used = (now.kv_tokens + tokens) / row.kv_capacity_tokens;
-    time + FULL_KV_S * used + BEYOND_KV_LIMIT_S * (used - KV_LIMIT).max(0.0)
+    time + FULL_KV_S * used + BEYOND_KV_LIMIT_S * larger(used - KV_LIMIT, 0.0)
 }
 
 /// What a request like this adds to the entropy of a node of capacity 1.

@@ -4,6 +4,7 @@
 use super::pool::Pool;
 use crate::fleet::Fleet;
 use crate::load::Standing;
+use crate::number::larger;
 
 /// A node may have so many times its share ...
 const GROWTH: f32 = 1.25;
@@ -38,16 +39,16 @@ pub(super) fn room(
     let total = pool.dispatched.get() as f32;
     let share = (total + 1.0) * pool.place(slot).share;
     if standing.vms == 1 {
-        return (GROWTH * share).max(share + SLACK) - count - 1.0;
+        return larger(GROWTH * share, share + SLACK) - count - 1.0;
     }
     if standing.vms == 2 {
-        return (SHARED_GROWTH * share).max(share + 0.5 * SLACK) - count - 1.0;
+        return larger(SHARED_GROWTH * share, share + 0.5 * SLACK) - count - 1.0;
     }
     let factor = standing.factor;
     if count == 0.0 && (is_known_there || total < free(pool, factor)) {
         return 0.0;
     }
-    let allowed = (SHARED_GROWTH * share).max(share + SHARED_SLACK / factor);
+    let allowed = larger(SHARED_GROWTH * share, share + SHARED_SLACK / factor);
     let place = standing.shares_through + slot as f32 * SPREAD;
     allowed - 1.0 / factor + place.fract() - count - 1.0
 }

@@ -6,6 +6,7 @@ use super::below;
 use super::chooser::{Chooser, MAX_DRAWS};
 use super::pool::Rack;
 use crate::hash::mix;
+use crate::number::larger;
 use crate::Rng;
 
 /// Two still meet too often by chance; three are as good as four in simulation.
@@ -51,7 +52,7 @@ fn has_room(chooser: &Chooser, rack: &Rack) -> bool {
     let factor = chooser.load.standing().factor;
     let share = (chooser.pool.open.get() + factor) * rack.share;
     let nodes = rack.end.saturating_sub(rack.start) as f32;
-    let allowed = (RACK_GROWTH * share).max(share + NODE_SLACK * nodes.max(factor));
+    let allowed = larger(RACK_GROWTH * share, share + NODE_SLACK * larger(nodes, factor));
     rack.start < rack.end && rack.open.get() + factor <= allowed
 }
 
@@ -84,11 +85,12 @@ fn draw(chooser: &mut Chooser, cells: &[Cell], owner: Option<u64>, rng: &mut Rng
         }
         return;
     }
-    let mut drawn = [u32::MAX; MAX_DRAWS];
+    let mut drawn = [0; MAX_DRAWS];
     let mut len = 0;
     for _ in 0..2 * MAX_DRAWS {
         let Some(slot) = alias::draw(cells, rng.u64(..)) else { return };
-        if drawn.contains(&slot) || !chooser.consider(slot) {
+        let is_known = drawn.iter().take(len).any(|known| *known == slot);
+        if is_known || !chooser.consider(slot) {
             continue;
         }
         if let Some(place) = drawn.get_mut(len) {

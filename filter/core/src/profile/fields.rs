@@ -1,7 +1,7 @@
 //! What a request says of itself outside of its prompt.
 
-use super::classes::Words;
 use super::prefix::TextHash;
+use super::words::Words;
 
 /// Longer names are those of no model that is served: paths of files end below it.
 pub const MAX_MODEL_BYTES: usize = 256;

@@ -1,11 +1,11 @@
 //! What is gathered from the values of a request, each by its meaning.
 
-use super::classes::Words;
 use super::fields::{Fields, ModelName, SessionName, Word};
 use super::prefix::{Prefix, TextHash};
 use super::section::Section;
 use super::shapes::{Api, Meaning, Medium, Role};
 use super::stack::Stack;
+use super::words::Words;
 use super::{Body, Profile};
 
 #[derive(Clone, Debug)]
@@ -51,8 +51,8 @@ impl Gathered {
             choices: fields.choices,
             user: fields.safety_identifier.or(fields.user),
             cache_key: fields.cache_key,
-            text: self.system.counts().plus(&self.turns.counts()),
-            tools: self.tools.counts(),
+            text: self.system.counts.plus(&self.turns.counts),
+            tools: self.tools.counts,
             token_ids: self.turns.token_ids,
             messages: self.turns.messages,
             images: self.system.images.saturating_add(self.turns.images),

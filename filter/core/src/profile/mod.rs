@@ -11,8 +11,10 @@ mod prefix;
 mod scanner;
 mod section;
 mod shapes;
+mod sixteen;
 mod stack;
 mod strings;
+mod words;
 
 pub use classes::ClassCounts;
 pub use estimate::{estimate_tokens, Coefficients, DEFAULT_COEFFICIENTS};

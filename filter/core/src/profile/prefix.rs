@@ -3,8 +3,8 @@
 //!
 //! The hash is fast, not cryptographic: a collision costs a wrong guess about a cache.
 
-use super::classes::Words;
 use super::section::Section;
+use super::words::Words;
 use crate::hash::mix;
 
 /// Blocks of a section end every KiB at first (a system prompt, a short conversation), then every 4
@@ -21,7 +21,7 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The hash of a text, taken in pieces of any size.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TextHash {
-    hash: u64,
+    lanes: Lanes,
     /// The bytes since the last whole word.
     pending: u64,
     pending_len: u32,
@@ -31,44 +31,91 @@ pub(super) struct TextHash {
 impl TextHash {
     /// Adds a text; the hash at the end of each block goes to `blocks`.
     pub fn add(&mut self, text: &Words, mut blocks: Option<&mut Blocks>) {
-        let shift = self.pending_len * 8;
-        for word in text.whole.chunks_exact(8) {
-            let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
-            self.push(self.pending | word << shift, &mut blocks);
-            self.pending = word >> 1 >> (63 - shift);
+        let mut text = *text;
+        let begun = self.pending_len;
+        if begun > 0 {
+            // What the word has no room for is shifted out, and comes in the next one.
+            self.pending |= text.first() << (begun * 8);
+            if (text.len() as u32) < 8 - begun {
+                self.pending_len += text.tail_len;
+                return;
+            }
+            self.add_whole(&self.pending.to_le_bytes(), &mut blocks);
+            text = text.behind(8 - begun as usize);
         }
-        let len = self.pending_len + text.tail_len;
-        self.pending |= text.tail << shift;
-        if len >= 8 {
-            self.push(self.pending, &mut blocks);
-            self.pending = text.tail >> 1 >> (63 - shift);
-        }
-        self.pending_len = len % 8;
+        self.add_whole(text.whole, &mut blocks);
+        self.pending = text.tail;
+        self.pending_len = text.tail_len;
     }
 
-    #[inline(always)]
-    fn push(&mut self, word: u64, blocks: &mut Option<&mut Blocks>) {
-        // A bijection for each word: the shift brings down what the product moves up.
-        let product = (self.hash ^ word).wrapping_mul(MULTIPLIER);
-        self.hash = product ^ (product >> 32);
-        self.words = self.words.wrapping_add(1);
-        if self.words % BLOCK_WORDS == 0 {
-            if let Some(blocks) = blocks {
-                blocks.note(self.words / BLOCK_WORDS, self.hash);
+    fn add_whole(&mut self, mut words: &[u8], blocks: &mut Option<&mut Blocks>) {
+        while !words.is_empty() {
+            let room = (BLOCK_WORDS - self.words % BLOCK_WORDS) as usize * 8;
+            let (run, behind) = words.split_at_checked(room).unwrap_or((words, &[]));
+            self.lanes.add(run);
+            self.words = self.words.wrapping_add(run.len() as u32 / 8);
+            if run.len() == room {
+                if let Some(blocks) = blocks {
+                    blocks.note(self.words / BLOCK_WORDS, self.lanes.value());
+                }
             }
+            words = behind;
         }
     }
 
     /// The hash of all text so far.
     pub fn value(&self) -> u64 {
         let bytes = u64::from(self.bytes());
-        mix(self.hash ^ mix(self.pending ^ bytes.wrapping_mul(MULTIPLIER)))
+        mix(self.lanes.value() ^ mix(self.pending ^ bytes.wrapping_mul(MULTIPLIER)))
     }
 
     /// How long the text is.
     pub fn bytes(&self) -> u32 {
         self.words.wrapping_mul(8).wrapping_add(self.pending_len)
     }
+}
+
+/// Words go to four hashes in turn, which a processor can work on at the same time. The first is
+/// that of the next word.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lanes([u64; 4]);
+
+impl Lanes {
+    fn add(&mut self, words: &[u8]) {
+        let Lanes([mut a, mut b, mut c, mut d]) = *self;
+        let mut rounds = words.chunks_exact(32);
+        for round in rounds.by_ref() {
+            let (first, rest) = split_word(round);
+            let (second, rest) = split_word(rest);
+            let (third, rest) = split_word(rest);
+            let (fourth, _) = split_word(rest);
+            (a, b) = (hashed(a, first), hashed(b, second));
+            (c, d) = (hashed(c, third), hashed(d, fourth));
+        }
+        let mut rest = rounds.remainder();
+        while !rest.is_empty() {
+            let (word, behind) = split_word(rest);
+            (a, b, c, d) = (b, c, d, hashed(a, word));
+            rest = behind;
+        }
+        *self = Lanes([a, b, c, d]);
+    }
+
+    fn value(&self) -> u64 {
+        self.0.iter().fold(0, |value, lane| hashed(value, *lane))
+    }
+}
+
+#[inline(always)]
+fn split_word(bytes: &[u8]) -> (u64, &[u8]) {
+    bytes.split_first_chunk().map_or((0, &[]), |(word, rest)| (u64::from_le_bytes(*word), rest))
+}
+
+/// A bijection for each word: the shift brings down what the product moves up.
+#[inline(always)]
+fn hashed(hash: u64, word: u64) -> u64 {
+    let product = (hash ^ word).wrapping_mul(MULTIPLIER);
+    product ^ (product >> 32)
 }
 
 /// The hash of a text that follows another.

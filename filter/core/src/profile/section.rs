@@ -1,8 +1,9 @@
 //! A stretch of the prompt as it is gathered: the tools, the system prompt or the messages.
 
-use super::classes::{ClassCounts, Counter, Words};
+use super::classes::ClassCounts;
 use super::prefix::{Blocks, Boundary, TextHash};
 use super::shapes::{Medium, Role};
+use super::words::Words;
 
 /// Bytes that no text in UTF-8 has mark in the hash where something ends: a message (plus its
 /// role's number), or a token of what is taken verbatim.
@@ -11,7 +12,7 @@ const TOKEN_END: u8 = 0xff;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Section {
-    counter: Counter,
+    pub counts: ClassCounts,
     pub blocks: Blocks,
     pub messages: u32,
     pub images: u32,
@@ -28,7 +29,7 @@ pub(super) struct Section {
 impl Section {
     pub fn add_text(&mut self, text: &[u8]) {
         let words = Words::of(text);
-        self.counter.add(&words);
+        self.counts.add_words(&words);
         self.hash.add(&words, Some(&mut self.blocks));
     }
 
@@ -39,11 +40,7 @@ impl Section {
 
     /// JSON's own characters. They follow from the rest, so that the hash does without.
     pub fn add_syntax(&mut self, bytes: u32) {
-        self.counter.add_punctuation(bytes);
-    }
-
-    pub fn counts(&self) -> ClassCounts {
-        self.counter.counts()
+        self.counts.add_punctuation(bytes);
     }
 
     pub fn end_token(&mut self) {

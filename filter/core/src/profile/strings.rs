@@ -2,6 +2,8 @@
 
 use std::str::from_utf8;
 
+use super::sixteen::{Flags, Sixteen};
+
 /// A piece of what a string means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
@@ -168,29 +170,23 @@ fn escaped(byte: u8) -> Option<char> {
 }
 
 /// How many bytes there are before the first quote, backslash or control character, and whether
-/// all of them are ASCII. Eight at a time.
+/// all of them are ASCII.
 fn plain_len(bytes: &[u8]) -> (usize, bool) {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = ONES << 7;
-    let mut seen = 0;
-    let mut words = bytes.chunks_exact(8);
-    for (index, word) in words.by_ref().enumerate() {
-        let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
-        let low = word & !TOPS;
-        // Seven bits and 0x7f carry into the top bit unless they were zero.
-        let not = |byte: u8| (low ^ (ONES * u64::from(byte))) + (ONES * 0x7f);
-        let printable = low + (ONES * 0x60);
-        let stops = !((not(b'"') & not(b'\\') & printable) | word) & TOPS;
-        if stops != 0 {
-            let place = stops.trailing_zeros() / 8;
-            let before = word & !(u64::MAX << (place * 8));
-            return (index * 8 + place as usize, (seen | before) & TOPS == 0);
+    let mut not_ascii = Flags::NONE;
+    let mut sixteens = bytes.chunks_exact(16);
+    for (index, sixteen) in sixteens.by_ref().enumerate() {
+        let sixteen = Sixteen::load(sixteen);
+        let ends = sixteen.ends_of_text().bits();
+        if ends != 0 {
+            let place = ends.trailing_zeros();
+            let before = sixteen.not_ascii().bits() & !(u32::MAX << place);
+            return (index * 16 + place as usize, not_ascii.bits() | before == 0);
         }
-        seen |= word;
+        not_ascii = not_ascii.or(sixteen.not_ascii());
     }
-    let rest = words.remainder();
-    let stop = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
-    let len = rest.iter().position(stop).unwrap_or(rest.len());
-    let ascii = seen & TOPS == 0 && rest.iter().take(len).all(u8::is_ascii);
+    let rest = sixteens.remainder();
+    let end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
+    let len = rest.iter().position(end).unwrap_or(rest.len());
+    let ascii = not_ascii.bits() == 0 && rest.iter().take(len).all(u8::is_ascii);
     (bytes.len() - rest.len() + len, ascii)
 }

@@ -24,9 +24,15 @@ fn a_stream_of_a_node_is_known_as_one() {
         ("server", ""),
         ("content-type", "text/event-stream; charset=utf-8"),
         ("x-envoy-upstream-service-time", "17"),
+        ("x-envoy-attempt-count", "2"),
     ]));
-    let wanted =
-        Head { status: Some(200), event_stream: true, has_usage: true, timed_by_envoy: true };
+    let wanted = Head {
+        status: Some(200),
+        event_stream: true,
+        has_usage: true,
+        timed_by_envoy: true,
+        attempts: Some(2),
+    };
     assert_eq!(head, wanted);
 }
 
@@ -41,6 +47,14 @@ fn json_can_have_usage_and_other_answers_cannot() {
         let head = Head::read(&pairs(&[(":status", "503"), ("content-type", content_type)]));
         let wanted = Head { status: Some(503), has_usage, ..Head::default() };
         assert_eq!(head, wanted, "{content_type}");
+    }
+}
+
+#[test]
+fn an_attempt_count_that_is_no_number_is_not_known() {
+    for count in ["", "x", "-1", "1.0", "99999999999"] {
+        let head = Head::read(&pairs(&[("x-envoy-attempt-count", count)]));
+        assert_eq!(head, Head::default(), "{count}");
     }
 }
 

@@ -33,3 +33,30 @@ fn a_request_for_a_model_is_retried_as_often_as_alternates_are_listed() {
     // As many as the route allows.
     lives(br#"{"alternates": 1}"#, None);
 }
+
+/// How many properties are asked for when a node answers with these headers.
+fn asked(envoy: &mut Envoy, headers: &[(&str, &str)]) -> u32 {
+    let (id, _) = envoy.begin();
+    let before = world(|world| {
+        let own = headers.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        world.response_headers = own.collect();
+        world.calls.get("get_property").copied().unwrap_or(0)
+    });
+    proxy_on_response_headers(id, headers.len(), true);
+    let after = world(|world| world.calls.get("get_property").copied().unwrap_or(0));
+    envoy.end(id);
+    after - before
+}
+
+#[test]
+fn the_number_of_attempts_is_read_from_the_answer_s_headers_if_it_is_there() {
+    let life = |mut envoy: Envoy| {
+        assert!(envoy.configure(b""));
+        envoy.ticks(100);
+        let status = (":status", "200");
+        let time = ("x-envoy-upstream-service-time", "3");
+        assert_eq!(asked(&mut envoy, &[status, time]), 2);
+        assert_eq!(asked(&mut envoy, &[status, time, ("x-envoy-attempt-count", "2")]), 1);
+    };
+    run("attempts".into(), life).unwrap();
+}
