@@ -13,7 +13,6 @@ use crate::wire::{set_string, DecodeError, Reader, Value};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RosterNode {
     pub id: u64,
-    pub name: String,
     /// ip:port, as Envoy prints it.
     pub address: String,
     pub rack: String,
@@ -32,7 +31,6 @@ impl RosterNode {
         while let Some(field) = reader.field()? {
             match field {
                 (1, Value::Fixed64(id)) => node.id = id,
-                (2, Value::Bytes(name)) => set_string(&mut node.name, name)?,
                 (4, Value::Bytes(address)) => set_string(&mut node.address, address)?,
                 (5, Value::Bytes(rack)) => set_string(&mut node.rack, rack)?,
                 (6, Value::Bytes(host)) => set_string(&mut node.host, host)?,

@@ -19,7 +19,6 @@ pub const SERVING: u8 = NodeState::Serving as u8;
 pub fn node(slot: usize, host: &str) -> RosterNode {
     RosterNode {
         id: slot as u64 + 1000,
-        name: format!("gpu-{slot}"),
         address: format!("10.0.{}.{}:8000", slot / 256, slot % 256),
         rack: String::from("r1"),
         host: String::from(host),

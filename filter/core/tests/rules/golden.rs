@@ -24,8 +24,8 @@ fn the_control_planes_roster_is_read() {
     assert_eq!(roster.nodes().len(), 4);
     let node = roster.node(2).unwrap();
     assert_eq!(node.id, 0x8000_0000_0000_0002);
-    let text = [&node.name, &node.address, &node.rack, &node.host].map(String::as_str);
-    assert_eq!(text, ["gpu-2", "10.0.0.3:8000", "r0", "h1"]);
+    let text = [&node.address, &node.rack, &node.host].map(String::as_str);
+    assert_eq!(text, ["10.0.0.3:8000", "r0", "h1"]);
     assert_eq!(roster.id_at(b"[fd00::1]:8000"), Some(0x8000_0000_0000_0003));
     assert_eq!(roster.slot_of(0x8000_0000_0000_0003), Some(3));
     assert_eq!((node.min_input_tokens, node.max_input_tokens), (2000, 8000));
