@@ -6,6 +6,7 @@ mod classes;
 mod estimate;
 mod fields;
 mod gather;
+mod joined;
 mod number;
 mod prefix;
 mod scanner;

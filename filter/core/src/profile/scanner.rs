@@ -2,6 +2,7 @@
 //! the body is kept, so that its size costs no memory.
 
 use super::gather::Gathered;
+use super::joined::Joined;
 use super::number::Number;
 use super::shapes::{Api, Meaning};
 use super::stack::Stack;
@@ -79,11 +80,12 @@ impl Scanner {
 
     /// Takes the next chunk.
     pub fn feed(&mut self, bytes: &[u8]) {
+        let mut joined = Joined::default();
         let mut rest = bytes;
         while let Some((&byte, after)) = rest.split_first() {
             rest = match self.state {
                 State::Stopped(_) => return,
-                State::InKey | State::InString => self.string(rest),
+                State::InKey | State::InString => self.string(rest, &mut joined),
                 State::InNumber => self.number(rest),
                 State::InLiteral(literal) => {
                     self.literal(literal, byte);
@@ -194,16 +196,39 @@ impl Scanner {
         self.state = if self.stack.is_empty() { State::End } else { State::AfterValue };
     }
 
-    fn string<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        let in_key = self.state == State::InKey;
-        let (piece, rest) = self.string.next(bytes);
-        match piece {
-            Piece::Text(text) => self.text(in_key, text),
-            Piece::Character(character) => {
-                self.text(in_key, character.encode_utf8(&mut [0; 4]).as_bytes());
+    /// Reads the string on, to its end or that of the bytes; leaves `joined` empty.
+    fn string<'a>(&mut self, mut bytes: &'a [u8], joined: &mut Joined) -> &'a [u8] {
+        loop {
+            let (piece, rest) = self.string.next(bytes);
+            match piece {
+                Piece::Text(text) if joined.is_empty() && rest.first() != Some(&b'\\') => {
+                    self.text(text);
+                }
+                Piece::Text(text) => self.join(joined, bytes, text.len()),
+                Piece::Character(character) => {
+                    let mut utf8 = [0; 4];
+                    let len = character.encode_utf8(&mut utf8).len();
+                    self.join(joined, &utf8, len);
+                }
+                Piece::Nothing => {}
+                end => {
+                    self.end_join(joined);
+                    self.end_string(end);
+                    return rest;
+                }
             }
-            Piece::Nothing => {}
-            Piece::End if in_key => {
+            if rest.is_empty() {
+                self.end_join(joined);
+                return rest;
+            }
+            bytes = rest;
+        }
+    }
+
+    fn end_string(&mut self, end: Piece) {
+        match end {
+            Piece::NotUtf8 => self.fail(Fault::NotUtf8),
+            Piece::End if self.state == State::InKey => {
                 self.meaning = self.gathered.end_key(&mut self.stack);
                 self.state = State::Colon;
             }
@@ -211,17 +236,30 @@ impl Scanner {
                 self.gathered.end_string(self.meaning, &mut self.stack);
                 self.value_ended();
             }
-            Piece::NotUtf8 => self.fail(Fault::NotUtf8),
-            Piece::NotJson => self.fail(Fault::Syntax),
+            _ => self.fail(Fault::Syntax),
         }
-        rest
     }
 
-    fn text(&mut self, in_key: bool, text: &[u8]) {
-        if in_key {
-            self.gathered.key_text(self.stack.top(), text);
-        } else {
-            self.gathered.string_text(self.meaning, text);
+    fn text(&mut self, text: &[u8]) {
+        match self.state {
+            State::InKey => self.gathered.key_text(self.stack.top(), text),
+            _ => self.gathered.string_text(self.meaning, text),
+        }
+    }
+
+    /// Takes the first `len` of these bytes as a part of a text.
+    fn join(&mut self, joined: &mut Joined, bytes: &[u8], len: usize) {
+        if !joined.push(bytes, len) {
+            self.end_join(joined);
+            if !joined.push(bytes, len) {
+                self.text(bytes.get(..len).unwrap_or_default());
+            }
+        }
+    }
+
+    fn end_join(&mut self, joined: &mut Joined) {
+        if !joined.is_empty() {
+            self.text(joined.take());
         }
     }
 

@@ -54,6 +54,7 @@ impl StringReader {
                 Some((&next, rest)) if next != b'u' && self.high.is_none() => {
                     (escaped(next).map_or(Piece::NotJson, Piece::Character), rest)
                 }
+                Some((b'u', [a, b, c, d, rest @ ..])) => (self.hex_digits([*a, *b, *c, *d]), rest),
                 _ => {
                     self.at = At::Backslash;
                     (Piece::Nothing, rest)
@@ -124,12 +125,21 @@ impl StringReader {
     }
 
     fn hex(&mut self, byte: u8, count: u8, value: u16) -> Piece<'static> {
-        let Some(digit) = char::from(byte).to_digit(16) else { return Piece::NotJson };
-        let value = value << 4 | digit as u16;
+        let Some(value) = with_digit(value, byte) else { return Piece::NotJson };
         if count < 3 {
             self.at = At::Hex(count + 1, value);
             return Piece::Nothing;
         }
+        self.unit(value)
+    }
+
+    fn hex_digits(&mut self, digits: [u8; 4]) -> Piece<'static> {
+        let value = digits.into_iter().try_fold(0, with_digit);
+        value.map_or(Piece::NotJson, |value| self.unit(value))
+    }
+
+    /// A character, or half of one.
+    fn unit(&mut self, value: u16) -> Piece<'static> {
         self.at = At::Text;
         match (self.high.take(), value) {
             (Some(high), 0xdc00..=0xdfff) => {
@@ -155,6 +165,10 @@ impl StringReader {
             }
         }
     }
+}
+
+fn with_digit(value: u16, digit: u8) -> Option<u16> {
+    Some(value << 4 | char::from(digit).to_digit(16)? as u16)
 }
 
 fn escaped(byte: u8) -> Option<char> {
