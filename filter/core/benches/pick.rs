@@ -19,7 +19,6 @@ use isocost_core::Rng;
 fn roster(count: usize) -> Rc<Roster> {
     let node = |slot: usize| RosterNode {
         id: (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-        name: format!("gpu-{slot}"),
         address: format!("10.{}.{}.1:{}", slot / 256, slot % 256, 8000 + slot % 8),
         rack: format!("r{}", slot / 32),
         host: format!("h{}", slot / 8),
