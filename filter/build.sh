@@ -196,13 +196,14 @@ callbacks() {
 # what they panic on, and its dispatcher a root context that has them all and is never made. Nobody
 # calls them (clippy refuses), but they are in the tables through which contexts are reached, so
 # that no tool sees it. Only the floor does call them. With them goes the standard way to print a
-# panic, a twentieth of the module: the filter says where it panicked (the third parameter) itself.
+# panic, a twentieth of the module, and all formatting, which only that would do: the filter says
+# where it panicked (the third parameter) itself.
 empty_unused() {
   [[ $CRATE == shell ]] || { cat; return; }
   awk '/^ \(func / {
       empty = /proxy_wasm9hostcalls/ && !/open_grpc_stream|set_effective_context|serialize_map/ ||
         /proxy_wasm6traits/ && !/[0-9](on_|create_|get_type)/ ||
-        /FormatStringPayload|default_alloc_error_hook/
+        /4core3fmt|core\.\.fmt|FormatStringPayload|default_alloc_error_hook/
       hook = /9panicking(20rust_panic|15panic)_with_hook/
       print
       if (hook) print "  (call $isocost_panicked (local.get $2))"
