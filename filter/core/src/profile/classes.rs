@@ -1,7 +1,7 @@
 //! How many bytes of a text belong to each class of characters: what a token count is estimated
 //! from.
 
-use super::sixteen::Sixteen;
+use super::sixteen::{Sixteen, Tally, MAX_TALLY};
 use super::words::Words;
 
 /// Bytes by class.
@@ -29,19 +29,33 @@ impl ClassCounts {
     }
 
     pub(super) fn add_words(&mut self, text: &Words) {
+        let mut rest = text.whole;
+        while let Some((batch, behind)) = rest.split_at_checked(16 * MAX_TALLY) {
+            self.add_batch(batch, 0, 0);
+            rest = behind;
+        }
+        self.add_batch(rest, text.tail, text.tail_len);
+    }
+
+    /// Whole words, fewer than MAX_TALLY times two, or exactly so many without a tail.
+    fn add_batch(&mut self, words: &[u8], tail: u64, tail_len: u32) {
         let mut seen = Seen::default();
-        let mut sixteens = text.whole.chunks_exact(16);
+        let mut sixteens = words.chunks_exact(16);
         for bytes in sixteens.by_ref() {
-            seen.add(Sixteen::load(bytes), u32::MAX);
+            seen.add(Sixteen::load(bytes));
         }
         let rest = sixteens.remainder();
         let end = match rest.first_chunk() {
-            Some(word) => u128::from(text.tail) << 64 | u128::from(u64::from_le_bytes(*word)),
-            None => text.tail.into(),
+            Some(word) => u128::from(tail) << 64 | u128::from(u64::from_le_bytes(*word)),
+            None => tail.into(),
         };
-        let end_len = rest.len() as u32 + text.tail_len;
-        seen.add(Sixteen::of(end), !(u32::MAX << end_len));
-        *self = self.plus(&seen.counts(text.len() as u32));
+        let end_len = rest.len() as u32 + tail_len;
+        let mut filled = 0;
+        if end_len > 0 {
+            seen.add(Sixteen::of(end));
+            filled = 16 - end_len;
+        }
+        *self = self.plus(&seen.counts(words.len() as u32 + tail_len, filled));
     }
 
     /// ASCII punctuation that stands in no text.
@@ -64,7 +78,7 @@ impl ClassCounts {
             punctuation: self.punctuation.saturating_add(more.punctuation),
             blank: self.blank.saturating_add(more.blank),
             cjk: self.cjk.saturating_add(more.cjk),
-            other: self.other.saturating_add(more.other),
+            other: self.other.wrapping_add(more.other),
         }
     }
 }
@@ -72,20 +86,19 @@ impl ClassCounts {
 /// What a text has been seen to have, in bytes or characters.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    letters: u32,
-    digits: u32,
-    blank: u32,
+    letters: Tally,
+    digits: Tally,
+    blanks_and_not_ascii: Tally,
     not_ascii: u32,
     cjk: u32,
 }
 
 impl Seen {
-    /// Only bytes with a bit in `valid` count.
     #[inline(always)]
-    fn add(&mut self, bytes: Sixteen, valid: u32) {
-        self.letters += (bytes.letters().bits() & valid).count_ones();
-        self.digits += (bytes.digits().bits() & valid).count_ones();
-        self.blank += (bytes.blanks().bits() & valid).count_ones();
+    fn add(&mut self, bytes: Sixteen) {
+        self.letters.add(bytes.letters());
+        self.digits.add(bytes.digits());
+        self.blanks_and_not_ascii.add(bytes.blanks_and_not_ascii());
         let not_ascii = bytes.not_ascii().bits();
         if not_ascii != 0 {
             self.not_ascii += not_ascii.count_ones();
@@ -93,16 +106,20 @@ impl Seen {
         }
     }
 
-    fn counts(&self, bytes: u32) -> ClassCounts {
+    /// Of a text of so many bytes, which was filled up with so many zeros.
+    fn counts(&self, bytes: u32, filled: u32) -> ClassCounts {
         let cjk = 3 * self.cjk;
-        let others = self.letters + self.digits + self.blank + self.not_ascii;
+        let letters = self.letters.total();
+        let digits = self.digits.total();
+        let blanks_and_not_ascii = self.blanks_and_not_ascii.total() - filled;
         ClassCounts {
-            letters: self.letters,
-            digits: self.digits,
-            punctuation: bytes.saturating_sub(others),
-            blank: self.blank,
+            letters,
+            digits,
+            punctuation: bytes - letters - digits - blanks_and_not_ascii,
+            blank: blanks_and_not_ascii - self.not_ascii,
             cjk,
-            other: self.not_ascii.saturating_sub(cjk),
+            // A character can begin before the bytes that were looked at, or end behind them.
+            other: self.not_ascii.wrapping_sub(cjk),
         }
     }
 }

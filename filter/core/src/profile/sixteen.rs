@@ -1,7 +1,10 @@
 //! Sixteen bytes of text, looked at all at once. In Envoy by its wasm engine's SIMD, elsewhere byte
 //! by byte.
 
-pub(super) use bytes::{Flags, Sixteen};
+pub(super) use bytes::{Flags, Sixteen, Tally};
+
+/// So many times a tally can be added to.
+pub(super) const MAX_TALLY: usize = 255;
 
 impl Sixteen {
     /// The first sixteen of these bytes.
@@ -14,7 +17,8 @@ impl Sixteen {
     /// Those that a JSON string does not have as they are.
     #[inline(always)]
     pub fn ends_of_text(self) -> Flags {
-        self.ascii_below(b' ').or(self.equal_to(b'"')).or(self.equal_to(b'\\'))
+        let controls = self.signed_below(b' ').and_not(self.not_ascii());
+        controls.or(self.equal_to(b'"')).or(self.equal_to(b'\\'))
     }
 
     #[inline(always)]
@@ -27,10 +31,10 @@ impl Sixteen {
         self.within(b'0', b'9')
     }
 
-    /// Spaces and control characters.
+    /// Spaces and control characters, and what is not ASCII.
     #[inline(always)]
-    pub fn blanks(self) -> Flags {
-        self.ascii_below(b' ' + 1)
+    pub fn blanks_and_not_ascii(self) -> Flags {
+        self.signed_below(b' ' + 1)
     }
 
     /// What begins a character from U+3000 to U+FFFF.
@@ -43,8 +47,9 @@ impl Sixteen {
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod bytes {
     use core::arch::wasm32::{
-        i8x16_bitmask, i8x16_lt, i8x16_splat, u64x2, u8x16, u8x16_eq, u8x16_splat, u8x16_sub, v128,
-        v128_andnot, v128_or,
+        i8x16_bitmask, i8x16_lt, i8x16_splat, u16x8_extadd_pairwise_u8x16,
+        u32x4_extadd_pairwise_u16x8, u32x4_extract_lane, u64x2, u64x2_add, u64x2_shr, u8x16,
+        u8x16_eq, u8x16_splat, u8x16_sub, v128, v128_andnot, v128_or,
     };
 
     #[derive(Clone, Copy)]
@@ -53,6 +58,16 @@ mod bytes {
     /// Some of the sixteen, by their top bits.
     #[derive(Clone, Copy)]
     pub struct Flags(v128);
+
+    /// How many flags there were in each of the sixteen places.
+    #[derive(Clone, Copy)]
+    pub struct Tally(v128);
+
+    impl Default for Tally {
+        fn default() -> Self {
+            Tally(Flags::NONE.0)
+        }
+    }
 
     impl Sixteen {
         /// The first byte is the lowest.
@@ -71,10 +86,10 @@ mod bytes {
             Flags(u8x16_eq(self.0, u8x16_splat(byte)))
         }
 
-        /// By a signed comparison, the only one that is a single instruction.
+        /// A signed comparison is the only one that is a single instruction.
         #[inline(always)]
-        pub(super) fn ascii_below(self, end: u8) -> Flags {
-            Flags(v128_andnot(i8x16_lt(self.0, u8x16_splat(end)), self.0))
+        pub(super) fn signed_below(self, end: u8) -> Flags {
+            Flags(i8x16_lt(self.0, u8x16_splat(end)))
         }
 
         #[inline(always)]
@@ -98,10 +113,30 @@ mod bytes {
             Flags(v128_or(self.0, other.0))
         }
 
+        #[inline(always)]
+        pub fn and_not(self, other: Flags) -> Flags {
+            Flags(v128_andnot(self.0, other.0))
+        }
+
         /// One bit each, the first byte's lowest.
         #[inline(always)]
         pub fn bits(self) -> u32 {
             i8x16_bitmask(self.0).into()
+        }
+    }
+
+    impl Tally {
+        /// Not of flags by `not_ascii`, of which only the top bits are right.
+        #[inline(always)]
+        pub fn add(&mut self, flags: Flags) {
+            // A byte of ones is minus one.
+            self.0 = u8x16_sub(self.0, flags.0);
+        }
+
+        pub fn total(self) -> u32 {
+            let fours = u32x4_extadd_pairwise_u16x8(u16x8_extadd_pairwise_u8x16(self.0));
+            let eights = u64x2_add(fours, u64x2_shr(fours, 32));
+            u32x4_extract_lane::<0>(eights) + u32x4_extract_lane::<2>(eights)
         }
     }
 }
@@ -114,6 +149,10 @@ mod bytes {
     /// Some of the sixteen, one bit each.
     #[derive(Clone, Copy)]
     pub struct Flags(u32);
+
+    /// How many flags there were.
+    #[derive(Clone, Copy, Default)]
+    pub struct Tally(u32);
 
     impl Sixteen {
         /// The first byte is the lowest.
@@ -129,8 +168,8 @@ mod bytes {
             self.those(|other| other == byte)
         }
 
-        pub(super) fn ascii_below(self, end: u8) -> Flags {
-            self.those(|byte| byte < end)
+        pub(super) fn signed_below(self, end: u8) -> Flags {
+            self.those(|byte| byte < end || !byte.is_ascii())
         }
 
         pub(super) fn within(self, first: u8, last: u8) -> Flags {
@@ -154,8 +193,22 @@ mod bytes {
             Flags(self.0 | other.0)
         }
 
+        pub fn and_not(self, other: Flags) -> Flags {
+            Flags(self.0 & !other.0)
+        }
+
         /// The first byte's is the lowest.
         pub fn bits(self) -> u32 {
+            self.0
+        }
+    }
+
+    impl Tally {
+        pub fn add(&mut self, flags: Flags) {
+            self.0 += flags.0.count_ones();
+        }
+
+        pub fn total(self) -> u32 {
             self.0
         }
     }
