@@ -39,3 +39,10 @@ pub mod workers;
 pub mod xds;
 
 pub use fastrand::Rng;
+
+/// A random number. Not inlined: the product of 128 bits in it is long where it is made of narrower
+/// ones.
+#[inline(never)]
+pub fn random(rng: &mut Rng) -> u64 {
+    rng.u64(..)
+}

@@ -1,5 +1,5 @@
 //! A gRPC stream to the control plane that comes back after a loss.
-use isocost_core::Rng;
+use isocost_core::{random, Rng};
 
 use crate::host::{Result, Stream};
 
@@ -60,7 +60,7 @@ impl Link {
             self.delay_ms = 0;
         }
         // Between half of the delay and the whole: Envoys that lost the same server spread out.
-        self.retry_ms = now_ms + self.delay_ms / 2 + rng.u64(..) % (self.delay_ms / 2 + 1);
+        self.retry_ms = now_ms + self.delay_ms / 2 + random(rng) % (self.delay_ms / 2 + 1);
         self.delay_ms = (self.delay_ms * 2).clamp(FIRST_DELAY_MS, MAX_DELAY_MS);
     }
 

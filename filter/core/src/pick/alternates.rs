@@ -4,7 +4,7 @@
 use super::chooser::Chooser;
 use super::{alias, any, below, Pick, Policy, MAX_LISTED};
 use crate::roster::Roster;
-use crate::Rng;
+use crate::{random, Rng};
 
 /// Redraws per alternate before a uniform one on another host is taken. If the hosts listed so far
 /// hold half of the weight, one alternate in 16 is uniform.
@@ -27,8 +27,8 @@ pub(super) fn list(chooser: &Chooser, first: u32, rng: &mut Rng) -> Pick {
         let near_draws = if mates.is_empty() { 0 } else { REDRAWS };
         let mut draw = |number| match by_order {
             true => any(&pool.order.best, rng),
-            false if number < near_draws => alias::draw(mates, rng.u64(..)),
-            false => alias::draw(&pool.cells, rng.u64(..)),
+            false if number < near_draws => alias::draw(mates, random(rng)),
+            false => alias::draw(&pool.cells, random(rng)),
         };
         let next = (0..near_draws + REDRAWS).find_map(|number| draw(number).filter(is_good));
         let next = next.or_else(|| runners_up.find(is_good));
@@ -88,7 +88,7 @@ impl Hosts {
     fn outside(&self, spans: &mut [Span], rng: &mut Rng) -> Option<u32> {
         let taken: usize = spans.iter().map(|(start, end)| end - start).sum();
         let left = self.slots.len().checked_sub(taken)?;
-        let mut place = below(left, rng.u64(..));
+        let mut place = below(left, random(rng));
         // Each span that the place has come to moves it on, once.
         while let Some(span) = spans.iter_mut().find(|(start, _)| *start <= place) {
             place += span.1 - span.0;

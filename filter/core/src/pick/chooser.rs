@@ -6,7 +6,7 @@ use super::pool::Pool;
 use super::{below, Policy, Query, Rules};
 use crate::fleet::Fleet;
 use crate::load::Load;
-use crate::Rng;
+use crate::{random, Rng};
 
 /// The most candidates that a pick draws.
 pub(super) const MAX_DRAWS: usize = 16;
@@ -86,7 +86,7 @@ impl Chooser<'_> {
         let roomy = &self.pool.roomy;
         let fits_elsewhere = roomy.last().is_some_and(|&slot| self.fits(slot));
         let slots = if fits_elsewhere { &self.pool.slots } else { roomy };
-        let start = below(slots.len(), rng.u64(..));
+        let start = below(slots.len(), random(rng));
         let (head, tail) = slots.split_at_checked(start).unwrap_or((slots, &[]));
         let mut least = (f32::NEG_INFINITY, None);
         for &slot in tail.iter().chain(head).take(MAX_SEARCH) {

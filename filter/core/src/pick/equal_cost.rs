@@ -7,7 +7,7 @@ use super::chooser::{Chooser, MAX_DRAWS};
 use super::pool::Rack;
 use crate::hash::mix;
 use crate::number::larger;
-use crate::Rng;
+use crate::{random, Rng};
 
 /// Two still meet too often by chance; three are as good as four in simulation.
 const MIN_DRAWS: usize = 3;
@@ -78,7 +78,7 @@ fn draw(chooser: &mut Chooser, cells: &[Cell], owner: Option<u64>, rng: &mut Rng
     let part = 2.0 * cells.len() as f32 / chooser.load.standing().factor;
     let wanted = (part as usize).clamp(MIN_DRAWS, MAX_DRAWS);
     if cells.len() <= wanted {
-        let start = below(cells.len(), rng.u64(..));
+        let start = below(cells.len(), random(rng));
         let (head, tail) = cells.split_at_checked(start).unwrap_or((cells, &[]));
         for cell in tail.iter().chain(head) {
             chooser.consider(cell.slot);
@@ -88,7 +88,7 @@ fn draw(chooser: &mut Chooser, cells: &[Cell], owner: Option<u64>, rng: &mut Rng
     let mut drawn = [0; MAX_DRAWS];
     let mut len = 0;
     for _ in 0..2 * MAX_DRAWS {
-        let Some(slot) = alias::draw(cells, rng.u64(..)) else { return };
+        let Some(slot) = alias::draw(cells, random(rng)) else { return };
         let is_known = drawn.iter().take(len).any(|known| *known == slot);
         if is_known || !chooser.consider(slot) {
             continue;

@@ -8,7 +8,7 @@ use super::chooser::{Chooser, MAX_DRAWS};
 use super::{any, below};
 use crate::fleet::Fleet;
 use crate::sort::sort_slots;
-use crate::Rng;
+use crate::{random, Rng};
 
 /// How many nodes behind the best are kept in order: enough for 8 alternates on different hosts
 /// with 8 nodes on each.
@@ -62,7 +62,7 @@ impl Order {
 pub(super) fn choose(chooser: &mut Chooser, rng: &mut Rng) {
     let order = &chooser.pool.order;
     if order.best.len() <= MAX_DRAWS {
-        let start = below(order.best.len(), rng.u64(..));
+        let start = below(order.best.len(), random(rng));
         let (head, tail) = order.best.split_at_checked(start).unwrap_or((&order.best, &[]));
         for &slot in tail.iter().chain(head) {
             chooser.consider(slot);
@@ -81,7 +81,7 @@ pub(super) fn choose(chooser: &mut Chooser, rng: &mut Rng) {
     }
     if order.best.len() + order.runners_up.len() < chooser.pool.slots.len() {
         for _ in 0..DRAWS_BEHIND {
-            if let Some(slot) = alias::draw(&chooser.pool.cells, rng.u64(..)) {
+            if let Some(slot) = alias::draw(&chooser.pool.cells, random(rng)) {
                 chooser.consider(slot);
             }
         }

@@ -20,7 +20,7 @@ use crate::fleet::Fleet;
 use crate::load::Load;
 use crate::roster::ModelId;
 use crate::work::Work;
-use crate::Rng;
+use crate::{random, Rng};
 
 /// How nodes are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -221,5 +221,5 @@ fn below(bound: usize, random: u64) -> usize {
 
 /// A uniform member.
 fn any(slots: &[u32], rng: &mut Rng) -> Option<u32> {
-    slots.get(below(slots.len(), rng.u64(..))).copied()
+    slots.get(below(slots.len(), random(rng))).copied()
 }

@@ -2,12 +2,12 @@
 
 use super::alias;
 use super::chooser::{Chooser, MAX_DRAWS};
-use crate::Rng;
+use crate::{random, Rng};
 
 pub(super) fn choose(chooser: &mut Chooser, rng: &mut Rng) {
     let cells = &chooser.pool.cells;
     for _ in 0..MAX_DRAWS {
-        let Some(slot) = alias::draw(cells, rng.u64(..)) else { return };
+        let Some(slot) = alias::draw(cells, random(rng)) else { return };
         if chooser.consider(slot) {
             return;
         }

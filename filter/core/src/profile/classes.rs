@@ -25,10 +25,7 @@ pub struct ClassCounts {
 impl ClassCounts {
     /// Adds a text of whole characters.
     pub fn add(&mut self, text: &[u8]) {
-        self.add_words(&Words::of(text));
-    }
-
-    pub(super) fn add_words(&mut self, text: &Words) {
+        let text = Words::of(text);
         let mut rest = text.whole;
         while let Some((batch, behind)) = rest.split_at_checked(16 * MAX_TALLY) {
             self.add_batch(batch, 0, 0);

@@ -38,9 +38,9 @@ impl Number {
         match next {
             Part::Minus => self.negative = true,
             Part::Zero | Part::Whole | Part::Fraction => {
-                self.digits = self
-                    .digits
-                    .and_then(|digits| digits.checked_mul(10)?.checked_add(u64::from(digit)));
+                let room_for_one = |digits: &u64| *digits < u64::MAX / 10;
+                let digits = self.digits.filter(room_for_one);
+                self.digits = digits.map(|digits| digits * 10 + u64::from(digit));
                 if next == Part::Fraction {
                     self.fraction_digits = self.fraction_digits.saturating_add(1);
                 }

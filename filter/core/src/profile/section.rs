@@ -28,9 +28,8 @@ pub(super) struct Section {
 
 impl Section {
     pub fn add_text(&mut self, text: &[u8]) {
-        let words = Words::of(text);
-        self.counts.add_words(&words);
-        self.hash.add(&words, Some(&mut self.blocks));
+        self.counts.add(text);
+        self.add_unread(text);
     }
 
     /// What the prompt depends on, but is no text.

@@ -187,6 +187,18 @@ fn escaped(byte: u8) -> Option<char> {
 /// all of them are ASCII.
 fn plain_len(bytes: &[u8]) -> (usize, bool) {
     let mut not_ascii = Flags::NONE;
+    let mut passed = 0;
+    // Most of a long text; what has an end is looked at again.
+    for pair in bytes.chunks_exact(32) {
+        let (first, second) = pair.split_at_checked(16).unwrap_or_default();
+        let (first, second) = (Sixteen::load(first), Sixteen::load(second));
+        if first.ends_of_text().or(second.ends_of_text()).bits() != 0 {
+            break;
+        }
+        not_ascii = not_ascii.or(first.not_ascii()).or(second.not_ascii());
+        passed += 32;
+    }
+    let (_, bytes) = bytes.split_at_checked(passed).unwrap_or_default();
     let mut sixteens = bytes.chunks_exact(16);
     for (index, sixteen) in sixteens.by_ref().enumerate() {
         let sixteen = Sixteen::load(sixteen);
@@ -194,7 +206,7 @@ fn plain_len(bytes: &[u8]) -> (usize, bool) {
         if ends != 0 {
             let place = ends.trailing_zeros();
             let before = sixteen.not_ascii().bits() & !(u32::MAX << place);
-            return (index * 16 + place as usize, not_ascii.bits() | before == 0);
+            return (passed + index * 16 + place as usize, not_ascii.bits() | before == 0);
         }
         not_ascii = not_ascii.or(sixteen.not_ascii());
     }
@@ -202,5 +214,5 @@ fn plain_len(bytes: &[u8]) -> (usize, bool) {
     let end = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
     let len = rest.iter().position(end).unwrap_or(rest.len());
     let ascii = not_ascii.bits() == 0 && rest.iter().take(len).all(u8::is_ascii);
-    (bytes.len() - rest.len() + len, ascii)
+    (passed + bytes.len() - rest.len() + len, ascii)
 }
