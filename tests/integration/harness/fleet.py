@@ -42,7 +42,11 @@ class FakeNode:
 
 
 class Fleet:
-    """Started part by part, so that tests can choose the order."""
+    """Started part by part, so that tests can choose the order. ``dispersion`` is the filter's cap
+    on bursts.
+    """
+
+    dispersion = True
 
     def __init__(
         self,
@@ -105,8 +109,12 @@ class Fleet:
         return self._start_isocost("agent", "--config", str(path))
 
     def start_control_plane(self, policy: str = "weighted_random") -> Process:
+        path = self._folder / "filter.yaml"
+        path.write_text(yaml.safe_dump({"filter": {"dispersion": self.dispersion}}))
         self.control_plane = self._start_isocost(
             "control-plane",
+            "--config",
+            str(path),
             "--listen",
             f"127.0.0.1:{self.grpc_port}",
             "--http",
