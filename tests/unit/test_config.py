@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile, load, parse
+from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
+from isocost.config_file import load, parse
 from isocost.errors import ConfigError
 
 

@@ -9,7 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from isocost.cli.main import COMMANDS
-from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile, load
+from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
+from isocost.config_file import load
 
 ROOT = Path(__file__).parents[2]
 

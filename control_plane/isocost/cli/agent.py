@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
 
     from isocost.agent import sample_once, serve
-    from isocost.config import AgentConfig, load
+    from isocost.config import AgentConfig
+    from isocost.config_file import load
     from isocost.errors import ConfigError, FieldError
 
     config = load(AgentConfig, args.config)

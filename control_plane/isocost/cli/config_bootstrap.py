@@ -38,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from isocost.config import BootstrapSettings, parse
+    from isocost.config import BootstrapSettings
+    from isocost.config_file import parse
     from isocost.envoy.bootstrap import bootstrap_yaml
     from isocost.errors import StartError
 

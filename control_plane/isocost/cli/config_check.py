@@ -58,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_file(path: Path, kind: str, as_json: bool) -> tuple[dict[str, Any], int]:
-    from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile, load
+    from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
+    from isocost.config_file import load
 
     kinds: dict[str, type[ControlPlaneConfig | AgentConfig | NodeListFile]] = {
         "control-plane": ControlPlaneConfig,

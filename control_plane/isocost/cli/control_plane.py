@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     import asyncio
 
-    from isocost.config import ControlPlaneConfig, load, parse
+    from isocost.config import ControlPlaneConfig
+    from isocost.config_file import load, parse
     from isocost.daemon import serve
 
     config = load(ControlPlaneConfig, args.config) if args.config else ControlPlaneConfig()

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from isocost.config import NodeListFile, NodeSettings, load
+from isocost.config import NodeListFile, NodeSettings
+from isocost.config_file import load
 from isocost.discovery.address import canonical
 from isocost.errors import ConfigError, FieldError
 from isocost.model import Node

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from pydantic import TypeAdapter, ValidationError
 
-from isocost.config import Name, NodeSettings, parse
+from isocost.config import Name, NodeSettings
+from isocost.config_file import parse
 from isocost.discovery.address import canonical
 from isocost.errors import ConfigError, TelemetryError
 from isocost.model import (

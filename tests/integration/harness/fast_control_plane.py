@@ -18,7 +18,8 @@ from typing import Any
 import grpc.aio
 import yaml
 
-from isocost.config import ControlPlaneConfig, parse
+from isocost.config import ControlPlaneConfig
+from isocost.config_file import parse
 from isocost.daemon import ControlPlane
 from isocost.discovery.report import AgentReport
 from isocost.model import Node

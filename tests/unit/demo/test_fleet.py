@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from isocost.config import AgentConfig, parse
+from isocost.config import AgentConfig
+from isocost.config_file import parse
 from isocost.demo.fleet import by_rack, fleet
 from isocost.demo.launch import wanted_ports
 from isocost.demo.options import DemoOptions

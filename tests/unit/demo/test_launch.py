@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from isocost.config import AgentConfig, ControlPlaneConfig, load
+from isocost.config import AgentConfig, ControlPlaneConfig
+from isocost.config_file import load
 from isocost.demo import launch
 from isocost.demo.fleet import fleet
 from isocost.demo.options import DemoOptions

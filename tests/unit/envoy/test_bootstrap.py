@@ -11,7 +11,8 @@ from envoy_data_plane.envoy.config.core.v3 import TypedExtensionConfig
 from envoy_data_plane.envoy.extensions.filters.http.wasm.v3 import Wasm
 from envoy_data_plane.google.protobuf import Any as AnyMessage
 
-from isocost.config import BootstrapSettings, EnvoySettings, FilterSettings, parse
+from isocost.config import BootstrapSettings, EnvoySettings, FilterSettings
+from isocost.config_file import parse
 from isocost.envoy.bootstrap import bootstrap, bootstrap_yaml, connection_manager
 from isocost.errors import ConfigError
 from isocost.files import BOOTSTRAP, WASM

@@ -6,13 +6,11 @@ import copy
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from isocost.config import BootstrapSettings
 from isocost.envoy.binary import find_envoy, refusal
 from isocost.envoy.bootstrap import bootstrap, connection_manager
-from isocost.files import WASM
 from isocost.push.resources import names
 
 EXAMPLE = Path(__file__).parents[3] / "envoy" / "jwt.yaml"
@@ -30,13 +28,11 @@ def example() -> dict[str, Any]:
     return data
 
 
-@pytest.mark.skipif(not WASM.is_file(), reason="the filter is not built: make filter")
 def test_envoy_takes_the_bootstrap_with_the_example_in_it() -> None:
     data = with_callers_verified(example())
     assert refusal(find_envoy(), yaml.safe_dump(data)) is None
 
 
-@pytest.mark.skipif(not WASM.is_file(), reason="the filter is not built: make filter")
 def test_envoy_would_refuse_an_example_that_is_wrong() -> None:
     wrong = copy.deepcopy(example())
     wrong["http_filter"]["typed_config"]["rules"][0]["requires"]["provider_name"] = "nobody"

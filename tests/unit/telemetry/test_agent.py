@@ -15,7 +15,8 @@ import yaml
 
 from isocost.agent import run_agent, sample_once
 from isocost.cli import agent as command
-from isocost.config import AgentConfig, DiscoverySettings, parse
+from isocost.config import AgentConfig, DiscoverySettings
+from isocost.config_file import parse
 from isocost.discovery.registry import NodeView, Registry
 from isocost.discovery.telemetry_service import TelemetryService
 from isocost.errors import ConfigError

@@ -17,6 +17,7 @@ mod jwt;
 mod latency;
 mod lease;
 mod ledger;
+mod ledger_model;
 mod load;
 mod marks;
 mod min_entropy;
