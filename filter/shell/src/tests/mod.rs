@@ -10,6 +10,7 @@ mod hung_streams;
 mod measured;
 mod random_lives;
 mod retries;
+mod uncalled;
 
 /// Can the filter do anything about this failure? The SDK panics by itself on the others.
 fn is_handed_on(call: &str, status: u32) -> bool {
