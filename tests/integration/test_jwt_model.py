@@ -181,7 +181,8 @@ async def test_a_callers_requests_stay_in_one_rack_by_the_subject(
     backends = [
         await start_backend(f"{rack}-{number}", rack=rack)
         for rack in ("rack-1", "rack-2", "rack-3")
-        for number in (1, 2)
+        # A rack has room for two requests a node above its share: for all of these, in one table.
+        for number in range(8)
     ]
     # So many requests between two tables would be spread, whosever they are.
     settings = BY_CLAIMS.model_copy(update={"dispersion": False})
