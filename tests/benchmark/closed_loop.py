@@ -2,15 +2,17 @@
 
     python -m tests.benchmark.closed_loop PORT BODY_FILE CONNECTIONS WARM_UP REQUESTS
 
-Sends the warm-up, says "ready", waits for a line, sends the requests, says how many failed. Each
-connection sends its next request when its answer is complete. Only answers with a content-length
+Sends the warm-up, says "ready", waits for a line, sends the requests, says what came of them: a
+JSON object of counts by status. Each connection sends its next request when its answer is complete. Only answers with a content-length
 are understood.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 _HEAD_END = b"\r\n\r\n"
@@ -24,7 +26,7 @@ class Loop:
         self.request = request
         self.left = 0
         self.open = 0
-        self.failed = 0
+        self.by_status: Counter[str] = Counter()
         self.done = asyncio.Event()
 
     def start(self, connections: list[Connection], requests: int) -> None:
@@ -63,7 +65,7 @@ class Connection(asyncio.Protocol):
         if len(body) < int(head[at:].partition(b"\r\n")[0]):
             return
         self._received = b""
-        self._loop.failed += not head.startswith(b"HTTP/1.1 200")
+        self._loop.by_status[head[9:12].decode("ascii", "replace")] += 1
         self._loop.open -= 1
         self.next()
 
@@ -79,8 +81,8 @@ def request_bytes(body: bytes) -> bytes:
     ) + body
 
 
-async def run(port: int, body: bytes, connections: int, warm_up: int, requests: int) -> int:
-    """How many of the requests after the warm-up failed."""
+async def run(port: int, body: bytes, connections: int, warm_up: int, requests: int) -> Counter[str]:
+    """How many of the requests after the warm-up got which status."""
     loop = Loop(request_bytes(body))
     event_loop = asyncio.get_running_loop()
     opened = [
@@ -89,18 +91,19 @@ async def run(port: int, body: bytes, connections: int, warm_up: int, requests: 
     ]
     loop.start(opened, warm_up)
     await loop.done.wait()
-    loop.failed = 0
+    loop.by_status.clear()
     print("ready", flush=True)
     await event_loop.run_in_executor(None, sys.stdin.readline)
     loop.start(opened, requests)
     await loop.done.wait()
-    return loop.failed
+    return loop.by_status
 
 
 def main() -> None:
     port, body_file, connections, warm_up, requests = sys.argv[1:]
     body = Path(body_file).read_bytes()
-    print(asyncio.run(run(int(port), body, int(connections), int(warm_up), int(requests))))
+    counts = asyncio.run(run(int(port), body, int(connections), int(warm_up), int(requests)))
+    print(json.dumps(counts))
 
 
 if __name__ == "__main__":

@@ -88,8 +88,17 @@ def gateway(listen: int, admin: int, control_plane: int, variant: str) -> dict[s
 
 
 def answering(listen: int) -> dict[str, Any]:
-    """An Envoy that answers each request itself, on all addresses of this machine."""
-    return _direct("0.0.0.0", listen, [])
+    """An Envoy that answers each request itself, on all addresses of this machine. It reads the body
+    first: an answer before that closes the connection.
+    """
+    buffer = {
+        "name": "buffer",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer",
+            "max_request_bytes": 1 << 20,
+        },
+    }
+    return _direct("0.0.0.0", listen, [buffer])
 
 
 def alone(listen: int, wasm: Path | None) -> dict[str, Any]:
