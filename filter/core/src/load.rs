@@ -17,6 +17,16 @@ struct Open {
     kv_tokens: u64,
 }
 
+impl Open {
+    fn as_projected(self) -> Projected {
+        Projected {
+            pending_tokens: self.pending_tokens as f32,
+            open: self.requests as f32,
+            kv_tokens: self.kv_tokens as f32,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Node {
     id: u64,
@@ -47,11 +57,20 @@ pub(crate) struct Standing {
 }
 
 /// A node's load as it is believed to be now.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Projected {
     pub pending_tokens: f32,
     pub open: f32,
     pub kv_tokens: f32,
+}
+
+/// What a pick asks of a node's books, apart from the rest of them, so that it reads little memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Since {
+    /// What the fleet is believed to have changed since the table.
+    change: Projected,
+    /// What this VM has open.
+    now: Projected,
 }
 
 /// The books of one VM by slot. Nodes that the roster does not have any more stand at the end as
@@ -60,6 +79,8 @@ pub struct Load {
     incarnation: u64,
     roster: Option<Rc<Roster>>,
     nodes: Vec<Node>,
+    /// Of each node, in the same order.
+    since: Vec<Since>,
     /// Oldest first; of each batch only the nodes that changed.
     marks: Vec<Mark>,
     /// The places that changed since the last batch.
@@ -82,6 +103,7 @@ impl Load {
             incarnation,
             roster: None,
             nodes: Vec::new(),
+            since: Vec::new(),
             marks: Vec::new(),
             changed: Vec::new(),
             counted: false,
@@ -93,6 +115,7 @@ impl Load {
     pub fn opened(&mut self, node_id: u64, work: Work) {
         if self.place(node_id).is_none() && node_id != 0 {
             self.nodes.push(Node::new(node_id));
+            self.since.push(Since::default());
         }
         self.change(node_id, &|open| {
             open.requests += 1;
@@ -167,6 +190,8 @@ impl Load {
             shares_through: share + others.iter().map(|other| known(other.share)).sum::<f32>(),
             vms,
         };
+        self.since.clear();
+        self.since.extend(self.nodes.iter().map(|node| node.since(self.counted, self.standing)));
     }
 
     /// All requests of the fleet for each one of this VM.
@@ -181,35 +206,17 @@ impl Load {
     /// How many requests more than in the table the fleet is believed to have open in this slot;
     /// never below 0.
     pub(crate) fn opened_since(&self, slot: u32) -> f32 {
-        let Some(node) = self.nodes.get(slot as usize) else { return 0.0 };
-        let change = node.now.requests as f32 - self.seen(node).requests as f32;
-        change.max(0.0) * self.standing.factor
+        self.since.get(slot as usize).map_or(0.0, |since| larger(since.change.open, 0.0))
     }
 
     /// The node's load: the table's and the change since, for the whole fleet.
     pub(crate) fn project(&self, slot: u32, row: &Row) -> Projected {
-        let Some(node) = self.nodes.get(slot as usize) else { return row.load };
-        let seen = self.seen(node);
-        let project = |table: f32, now: u64, seen: u64| {
-            let now = now as f32;
-            larger(table + (now - seen as f32) * self.standing.factor, now)
-        };
+        let Some(Since { change, now }) = self.since.get(slot as usize) else { return row.load };
+        let table = &row.load;
         Projected {
-            pending_tokens: project(
-                row.load.pending_tokens,
-                node.now.pending_tokens,
-                seen.pending_tokens,
-            ),
-            open: project(row.load.open, node.now.requests.into(), seen.requests.into()),
-            kv_tokens: project(row.load.kv_tokens, node.now.kv_tokens, seen.kv_tokens),
-        }
-    }
-
-    fn seen(&self, node: &Node) -> Open {
-        if self.counted {
-            node.seen
-        } else {
-            Open::default()
+            pending_tokens: larger(table.pending_tokens + change.pending_tokens, now.pending_tokens),
+            open: larger(table.open + change.open, now.open),
+            kv_tokens: larger(table.kv_tokens + change.kv_tokens, now.kv_tokens),
         }
     }
 
@@ -227,6 +234,9 @@ impl Load {
         let Some(place) = self.place(node_id) else { return };
         let Some(node) = self.nodes.get_mut(place) else { return };
         change(&mut node.now);
+        if let Some(since) = self.since.get_mut(place) {
+            *since = node.since(self.counted, self.standing);
+        }
         if !node.changed {
             node.changed = true;
             self.changed.push(place as u32);
@@ -236,14 +246,17 @@ impl Load {
     /// The first marks, so many, are in the table.
     fn take_as_seen(&mut self, len: usize) {
         let mut place = 0;
-        let nodes = &mut self.nodes;
+        let (nodes, all_since) = (&mut self.nodes, &mut self.since);
+        let (counted, standing) = (self.counted, self.standing);
         self.marks.retain(|mark| {
             place += 1;
             if place > len {
                 return true;
             }
-            if let Some(node) = nodes.get_mut(mark.place as usize) {
+            let place = mark.place as usize;
+            if let (Some(node), Some(since)) = (nodes.get_mut(place), all_since.get_mut(place)) {
                 node.seen = mark.open;
+                *since = node.since(counted, standing);
             }
             false
         });
@@ -275,5 +288,20 @@ impl Load {
 impl Node {
     fn new(id: u64) -> Node {
         Node { id, now: Open::default(), seen: Open::default(), changed: false }
+    }
+
+    /// `counted`: the table contains something of this VM.
+    fn since(&self, counted: bool, standing: Standing) -> Since {
+        let seen = if counted { self.seen.as_projected() } else { Projected::default() };
+        let now = self.now.as_projected();
+        let change = |now: f32, seen: f32| (now - seen) * standing.factor;
+        Since {
+            change: Projected {
+                pending_tokens: change(now.pending_tokens, seen.pending_tokens),
+                open: change(now.open, seen.open),
+                kv_tokens: change(now.kv_tokens, seen.kv_tokens),
+            },
+            now,
+        }
     }
 }

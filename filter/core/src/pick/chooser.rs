@@ -43,8 +43,8 @@ impl Chooser<'_> {
         if !self.rules.dispersion {
             return 0.0;
         }
-        let known = self.query.held.iter().any(|held| held.slot == slot);
-        room(self.fleet, self.pool, self.load.standing(), slot, known)
+        let is_known = || self.query.held.iter().any(|held| held.slot == slot);
+        room(self.fleet, self.pool, self.load.standing(), slot, &is_known)
     }
 
     /// The projected entropy, or the predicted time. A draw by weight asks for neither.

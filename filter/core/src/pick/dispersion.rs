@@ -20,8 +20,8 @@ const NODES_PER_FREE: f32 = 16.0;
 /// The golden ratio: its multiples are spread evenly.
 const SPREAD: f32 = 0.618_034;
 
-/// How many requests more than it has the node may get; it gets none below 0. `is_known_there`:
-/// the node holds the beginning of the prompt.
+/// How many requests more than it has the node may get; it gets none below 0. `is_known_there` says
+/// whether the node holds the beginning of the prompt.
 ///
 /// Two VMs have one more than their share each, so that together they never have more than two.
 /// More of them cannot each round up, so each has its own rounding for each node: the fractional
@@ -32,7 +32,7 @@ pub(super) fn room(
     pool: &Pool,
     standing: Standing,
     slot: u32,
-    is_known_there: bool,
+    is_known_there: &dyn Fn() -> bool,
 ) -> f32 {
     let Some(row) = fleet.row(slot) else { return f32::NEG_INFINITY };
     let count = row.dispatched.get() as f32;
@@ -45,7 +45,7 @@ pub(super) fn room(
         return larger(SHARED_GROWTH * share, share + 0.5 * SLACK) - count - 1.0;
     }
     let factor = standing.factor;
-    if count == 0.0 && (is_known_there || total < free(pool, factor)) {
+    if count == 0.0 && (total < free(pool, factor) || is_known_there()) {
         return 0.0;
     }
     let allowed = larger(SHARED_GROWTH * share, share + SHARED_SLACK / factor);

@@ -87,12 +87,16 @@ fn draw(chooser: &mut Chooser, cells: &[Cell], owner: Option<u64>, rng: &mut Rng
     }
     let mut drawn = [0; MAX_DRAWS];
     let mut len = 0;
+    // A bit for the slots with the same remainder: most are known to be new without a search.
+    let mut seen: u64 = 0;
     for _ in 0..2 * MAX_DRAWS {
         let Some(slot) = alias::draw(cells, random(rng)) else { return };
-        let is_known = drawn.iter().take(len).any(|known| *known == slot);
+        let bit = 1 << (slot % u64::BITS);
+        let is_known = seen & bit != 0 && drawn.iter().take(len).any(|known| *known == slot);
         if is_known || !chooser.consider(slot) {
             continue;
         }
+        seen |= bit;
         if let Some(place) = drawn.get_mut(len) {
             *place = slot;
         }
