@@ -3,8 +3,8 @@
     python -m tests.benchmark.closed_loop PORT BODY_FILE CONNECTIONS WARM_UP REQUESTS
 
 Sends the warm-up, says "ready", waits for a line, sends the requests, says what came of them: a
-JSON object of counts by status. Each connection sends its next request when its answer is complete. Only answers with a content-length
-are understood.
+JSON object of counts by status. Each connection sends its next request when its answer is complete.
+Only answers with a content-length are understood.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def request_bytes(body: bytes) -> bytes:
     ) + body
 
 
-async def run(port: int, body: bytes, connections: int, warm_up: int, requests: int) -> Counter[str]:
+async def run(
+    port: int, body: bytes, connections: int, warm_up: int, requests: int
+) -> Counter[str]:
     """How many of the requests after the warm-up got which status."""
     loop = Loop(request_bytes(body))
     event_loop = asyncio.get_running_loop()

@@ -88,8 +88,8 @@ def gateway(listen: int, admin: int, control_plane: int, variant: str) -> dict[s
 
 
 def answering(listen: int) -> dict[str, Any]:
-    """An Envoy that answers each request itself, on all addresses of this machine. It reads the body
-    first: an answer before that closes the connection.
+    """An Envoy that answers each request itself, on all addresses of this machine. It reads the
+    body first: an answer before that closes the connection.
     """
     buffer = {
         "name": "buffer",

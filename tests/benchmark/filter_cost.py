@@ -62,7 +62,7 @@ def main() -> int:
     policy = parser.parse_args().policy
     entries = [*native(policy), size()]
     with tempfile.TemporaryDirectory() as name:
-        #entries += starts(Path(name))
+        entries += starts(Path(name))
         entries += asyncio.run(cpu(Path(name), policy))
     merge(entries)
     show(entries)
@@ -98,7 +98,8 @@ async def cpu(folder: Path, policy: str) -> list[Entry]:
                     for name, body in bodies.items():
                         used = await _round(processes, pid, listen, body)
                         spent.setdefault((variant, name), []).append(used)
-                        print(f"round {number + 1} of {ROUNDS}: {variant} {name} {used:.1f} us")
+                        done = f"round {number + 1} of {ROUNDS}: {variant} {name}"
+                        print(f"{done} {used:.1f} us", flush=True)
             await _require_picks(gateways["ours"][2])
     return [entry for name in PROMPTS for entry in _ratios(name, spent)]
 

@@ -214,7 +214,10 @@ impl Load {
         let Some(Since { change, now }) = self.since.get(slot as usize) else { return row.load };
         let table = &row.load;
         Projected {
-            pending_tokens: larger(table.pending_tokens + change.pending_tokens, now.pending_tokens),
+            pending_tokens: larger(
+                table.pending_tokens + change.pending_tokens,
+                now.pending_tokens,
+            ),
             open: larger(table.open + change.open, now.open),
             kv_tokens: larger(table.kv_tokens + change.kv_tokens, now.kv_tokens),
         }
