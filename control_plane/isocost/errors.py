@@ -47,6 +47,21 @@ class TelemetryError(IsocostError):
     """A telemetry source or an engine's metrics page could not be read."""
 
 
+class TopologyError(TelemetryError):
+    """Text that should tell how the GPUs are joined, and does not; names the line, if it is one."""
+
+    def __init__(self, problem: str, line_number: int | None = None, line: str = "") -> None:
+        self.line_number = line_number
+        self.line = line
+        where = "" if line_number is None else f"line {line_number}: "
+        shown = f": {_shortened(line.strip())!r}" if line.strip() else ""
+        super().__init__(f"{where}{problem}{shown}")
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= 120 else f"{line[:120]}..."
+
+
 class DiscoveryError(IsocostError):
     """A discovery source gave no usable answer; the last good roster stays."""
 
