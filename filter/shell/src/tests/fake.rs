@@ -53,7 +53,8 @@ pub struct World {
     /// Those that are open, by token.
     pub streams: BTreeMap<u32, Stream>,
     opened: u32,
-    random: u64,
+    /// What random bytes come from.
+    pub random: u64,
 }
 
 impl World {
