@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from tests.integration.conftest import StartBackend
-from tests.integration.harness.backend import Answer, Backend, ok, reset
+from tests.integration.harness.backend import Answer, Backend, cut_stream, ok, reset
 from tests.integration.harness.connection import Connection
-from tests.integration.harness.held import Gate, held_answer, held_stream
+from tests.integration.harness.held import FIRST_CHUNK, Gate, held_answer, held_stream
 from tests.integration.harness.stand_in_fleet import StandInFleet
 from tests.integration.harness.wait import wait_until
 
@@ -20,6 +20,8 @@ REQUESTS = 1_000
 AT_ONCE = 100
 #: Retries at once stay within the budget that the routes give them.
 RETRIED_AT_ONCE = 8
+#: Envoy waits a second before it closes a connection whose answer it cannot end.
+CUT_AT_ONCE = 500
 REQUEST_ID = "x-test-id"
 RESETS = "x-test-resets"
 
@@ -97,6 +99,37 @@ async def test_a_thousand_resets_by_the_nodes_leave_nothing_open(
         await wait_until(lambda: all_counted(fleet, "succeeded", served), "every one that did not")
         await wait_until(lambda: fleet.counts(0), "nothing is open")
         assert await total(fleet, "resets") + await total(fleet, "failed_attempts") == resets
+        assert set((await fleet.in_flight_shown()).values()) == {0}
+
+
+async def test_a_thousand_streams_that_nodes_cut_off_leave_nothing_open(
+    stand_in_fleet: StandInFleet, backends: list[Backend]
+) -> None:
+    """Each counts on its own node: what has begun to answer is not retried."""
+    fleet = stand_in_fleet
+    # However often they fail: this is about counts.
+    async with fleet.running(backends, states={"eject_failures": 10 * REQUESTS}):
+        for backend in backends:
+            backend.answer = cut_stream
+        left = iter(range(REQUESTS))
+
+        async def client() -> None:
+            for _ in left:
+                async with await Connection(fleet.envoy.url).open() as connection:
+                    connection.send()
+                    assert (await connection.head()).status == 200
+                    assert await connection.chunk() == FIRST_CHUNK
+                    with pytest.raises(ConnectionError):
+                        await connection.chunk()
+
+        await asyncio.gather(*(client() for _ in range(CUT_AT_ONCE)))
+        assert received(backends) == REQUESTS
+        await wait_until(lambda: all_counted(fleet, "resets", REQUESTS), "every cut")
+        await wait_until(lambda: fleet.counts(0), "nothing is open")
+        assert await total(fleet, "resets") == REQUESTS
+        assert await total(fleet, "failed_attempts") == 0
+        for backend in backends:
+            assert (await fleet.outcomes(backend.name))["resets"] == len(backend.received)
         assert set((await fleet.in_flight_shown()).values()) == {0}
 
 

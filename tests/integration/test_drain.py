@@ -11,6 +11,8 @@ from tests.integration.harness.fleet import MODEL, FakeNode, Fleet, decision_fie
 from tests.integration.harness.process import Process
 from tests.integration.harness.wait import wait_until
 
+#: The one path that only the stream has.
+STREAM_PATH = "/v1/chat/completions"
 STREAM_S = 20.0
 TOKENS_PER_S = 135
 
@@ -26,6 +28,7 @@ async def test_a_drained_node_gets_nothing_also_from_a_stale_table_and_the_fallb
     version = await fleet.next_table()
     await wait_until(lambda: fleet.picks_from(version), "every worker has that table")
     await wait_until(lambda: draining_in_envoy(fleet), "Envoy's endpoints say so")
+    drained = len(fleet.envoy.access_log())
 
     before = len(fleet.envoy.access_log())
     await fleet.complete(500)
@@ -39,7 +42,11 @@ async def test_a_drained_node_gets_nothing_also_from_a_stale_table_and_the_fallb
 
     text = await stream
     assert text.rstrip().endswith("data: [DONE]")
-    await wait_until(lambda: logged_on(fleet, node, "/v1/chat/completions"), "the stream's entry")
+    await wait_until(lambda: logged_on(fleet, node, STREAM_PATH), "the stream's entry")
+    # Nothing but the stream, also while the table grew old.
+    since = fleet.envoy.access_log()[drained:]
+    assert len(since) > 1000
+    assert [entry["path"] for entry in since if entry["node"] == node.name] == [STREAM_PATH]
 
 
 async def test_an_undrained_node_serves_again(fleet: Fleet) -> None:
@@ -95,8 +102,7 @@ async def read_stream(fleet: Fleet) -> str:
         "max_tokens": int(STREAM_S * TOKENS_PER_S),
         "stream": True,
     }
-    url = f"{fleet.envoy.url}/v1/chat/completions"
-    async with fleet.session.post(url, json=body) as response:
+    async with fleet.session.post(fleet.envoy.url + STREAM_PATH, json=body) as response:
         assert response.status == 200
         return await response.text()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import aiohttp
 import pytest
 
@@ -15,6 +17,8 @@ from tests.integration.harness.gateway import post, serving, wait_for_members
 
 _HEADER = "x-isocost-destination"
 _REQUESTS = 20
+_STEERED = 1_000
+_AT_ONCE = 20
 
 
 @pytest.mark.parametrize("with_filter", [True, False], ids=["filter", "no filter"])
@@ -51,9 +55,14 @@ async def test_our_destination_steers_and_does_not_reach_the_engine(
     envoy = start_envoy(steered_by(local_bootstrap(ads.port), "x-test-destination"))
     await wait_for_members(envoy, total=3, healthy=3)
     chosen = backends[2]
-    for _ in range(_REQUESTS):
-        assert (await post(client, envoy, [("x-test-destination", chosen.address)]))[0] == 200
-    assert len(chosen.received) == _REQUESTS
+    left = iter(range(_STEERED))
+
+    async def ask() -> None:
+        for _ in left:
+            assert (await post(client, envoy, [("x-test-destination", chosen.address)]))[0] == 200
+
+    await asyncio.gather(*(ask() for _ in range(_AT_ONCE)))
+    assert [len(backend.received) for backend in backends] == [0, 0, _STEERED]
     assert not any(_HEADER in request.headers for request in chosen.received)
 
 

@@ -1,4 +1,4 @@
-"""Two thousand streams at once, one of them silent for 20 s and 60 s long: none fails."""
+"""Two thousand streams at once, one of them silent for 90 s before its first token: none fails."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.integration.harness.wait import wait_until
 
 STREAMS = 2000
 NODES = 8
-SILENCE_S = 20.0
-LONG_S = 60.0
+SILENCE_S = 90.0
+LONG_S = 95.0
 CONNECT_PER_S = 400
 
 
@@ -32,8 +32,10 @@ async def test_two_thousand_streams_and_a_long_silent_one_all_end_well(fleet: Fl
             due_s = started_s + index / CONNECT_PER_S
             await asyncio.sleep(max(0.0, due_s - time.monotonic()))
         await wait_until(lambda: in_flight(fleet, STREAMS), "all streams are open at once", 30)
-        duration_s = await long
         await asyncio.gather(*tasks)
+        # On a machine that is slow with the others it can have ended before them.
+        await wait_until(lambda: in_flight(fleet, int(not long.done())), "it stays counted")
+        duration_s = await long
     assert duration_s >= LONG_S
     entries = await fleet.envoy.logged(STREAMS)
     failed = [entry for entry in entries if entry["status"] != 200 or entry["flags"] != "-"]

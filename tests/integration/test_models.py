@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,16 +17,21 @@ from isocost.model import Model
 from tests.integration.conftest import StartBackend, StartEnvoy
 from tests.integration.harness.ads import AdsServer
 from tests.integration.harness.backend import Backend, status
+from tests.integration.harness.connection import Connection
 from tests.integration.harness.envoy import Envoy
 from tests.integration.harness.fleet import MODEL, decision_fields
 from tests.integration.harness.fleet_feed import FleetFeed, Row
 from tests.integration.harness.gateway import COMPLETIONS, post
 from tests.integration.harness.picking import picking_envoy
 from tests.integration.harness.stand_in_fleet import StandInFleet
+from tests.integration.harness.wait import wait_until
 
 SMALL = Model("small-7b", aliases=("small",), adapters=("small-french",))
 LARGE = Model("large-72b", aliases=("large", "default"))
 REQUESTS = 12
+UNKNOWN, AT_ONCE = 1_000, 50
+#: 300 KB of messages: more than the filter reads of a body.
+LONG_WORDS = 60_000
 
 Running = Callable[[Sequence[Row]], Any]
 
@@ -138,6 +144,28 @@ async def test_a_header_names_the_model_before_the_body_does(
         }
 
 
+async def test_a_model_behind_more_than_is_read_of_a_body_is_named_by_the_header(
+    running: Running, start_node: StartNode, client: aiohttp.ClientSession
+) -> None:
+    rows = [
+        Row(await start_node("small-1", models=(SMALL,))),
+        Row(await start_node("large-1", models=(LARGE,))),
+    ]
+
+    def named_last(number: int) -> bytes:
+        return asks(words=LONG_WORDS)(number)[:-1] + b', "model": "large"}'
+
+    assert json.loads(named_last(0))["model"] == "large"
+    assert len(named_last(0)) > FilterSettings().profile_limit_bytes
+    async with running(rows) as envoy:
+        named_first = asks("large", LONG_WORDS)
+        assert await ask(client, envoy, named_first) == {"large-1": REQUESTS}
+        header = [("x-isocost-model", "large")]
+        assert await ask(client, envoy, named_last, header) == {"large-1": REQUESTS}
+        # Without it such a request names no model.
+        assert set(await ask(client, envoy, named_last, count=40)) == {"small-1", "large-1"}
+
+
 async def test_a_model_that_no_node_has_is_answered_as_openai_does(
     running: Running, start_node: StartNode, client: aiohttp.ClientSession
 ) -> None:
@@ -173,6 +201,54 @@ async def test_a_model_that_no_node_has_is_answered_as_openai_does(
             assert entry["details"] == "isocost_unknown_model"
             assert entry["node"] is None
     assert sum(len(row.backend.received) for row in rows) == 1
+
+
+async def test_a_thousand_requests_for_a_model_that_no_node_has_count_nowhere(
+    stand_in_fleet: StandInFleet, start_node: StartNode
+) -> None:
+    """Half of them are answered at their headers and half at their bodies' ends."""
+    fleet = stand_in_fleet
+    backends = [await start_node(f"node-{number}", models=(Model(MODEL),)) for number in (1, 2)]
+    async with fleet.running(backends):
+        await wait_until(lambda: counts_what_succeeded(fleet), "the start is counted")
+        vms = await fleet.envoy.stats(r"^wasm\.")
+        begun = await outcomes(fleet)
+        left = iter(range(UNKNOWN))
+
+        async def ask_for_it() -> None:
+            async with await Connection(fleet.envoy.url).open() as connection:
+                for number in left:
+                    if number % 2:
+                        connection.send(body=b'{"model": "gpt-9"}')
+                    else:
+                        connection.write(b"GET /v1/x HTTP/1.1\r\nhost: test\r\n")
+                        connection.write(b"x-isocost-model: gpt-9\r\n\r\n")
+                    assert await connection.answer() == 404
+
+        before = len(fleet.envoy.access_log())
+        await asyncio.gather(*(ask_for_it() for _ in range(AT_ONCE)))
+        entries = (await fleet.envoy.logged(before + UNKNOWN))[before:]
+        assert {decision_fields(entry)["reason"] for entry in entries} == {"unknown_model"}
+        # What comes after them is counted, so what they left would be too.
+        await fleet.complete(40)
+        await fleet.envoy.logged(before + UNKNOWN + 40)
+        await wait_until(lambda: counts_what_succeeded(fleet), "the others are counted")
+        await wait_until(lambda: fleet.counts(0), "nothing is open")
+        assert sum(len(backend.received) for backend in backends) == 40
+        assert await outcomes(fleet) - begun == {"started": 40, "succeeded": 40}
+        # The VMs are those of before.
+        assert await fleet.envoy.stats(r"^wasm\.") == vms
+
+
+async def counts_what_succeeded(fleet: StandInFleet) -> bool:
+    """Does the control plane count as many good answers as clients have got?"""
+    answers = sum(entry["status"] == 200 for entry in fleet.envoy.access_log())
+    return (await outcomes(fleet))["succeeded"] == answers
+
+
+async def outcomes(fleet: StandInFleet) -> Counter[str]:
+    """How many requests began and ended in which way, on all nodes."""
+    return sum((Counter(row["outcomes"]) for row in await fleet.node_rows()), Counter[str]())
 
 
 async def test_where_no_node_names_its_models_every_model_is_served(

@@ -24,8 +24,8 @@ _PAUSE_S = 0.02
 
 @dataclass(frozen=True)
 class Recorded:
-    """One table: wall time of its arrival; shares of weight and of capacity, entropy and state by
-    node name; how many filters' reports are in it.
+    """One table: wall time of its arrival; shares of weight and of capacity, entropy, state and
+    open requests by node name; how many filters' reports are in it.
     """
 
     arrived_unix_s: float
@@ -33,6 +33,7 @@ class Recorded:
     capacity_share: dict[str, float]
     entropy: dict[str, float]
     state: dict[str, NodeState]
+    open: dict[str, int]
     vms: int
 
 
@@ -107,6 +108,7 @@ class TableRecorder:
             self._shares(table.capacity),
             dict(zip(self._names, table.entropy, strict=True)),
             dict(zip(self._names, map(NodeState, table.state), strict=True)),
+            dict(zip(self._names, table.open, strict=True)),
             len(table.seen),
         )
 

@@ -1,18 +1,34 @@
-"""Whatever agents, gateways and operators do: the cap holds, and every node finds its way back."""
+"""Whatever agents, gateways and operators do: the cap holds, a drained node gets nothing, and every
+node finds its way back.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from isocost.config import EntropySettings, StateSettings, WeightSettings
-from isocost.model import Model, Node, NodeState
-from isocost.weight.decide import decide
+from isocost.model import (
+    EngineSample,
+    GpuSample,
+    Model,
+    Node,
+    NodeSample,
+    NodeState,
+    Signal,
+    SignalState,
+)
+from isocost.weight.decide import Decision, decide
+from isocost.weight.entropy import LARGEST_ENTROPY
+from isocost.weight.override import Override
 from isocost.weight.standing import Reason
+from isocost.weight.weight import SMALLEST_WEIGHT
 from tests.unit.fleet_builder import node
 from tests.unit.weight.fleet_clock import FleetClock
 
@@ -46,9 +62,44 @@ def member(name: str) -> Node:
     return replace(node(name), models=tuple(Model(model) for model in sorted(set(MODELS[name]))))
 
 
+#: Up to what memory in bytes can be, and what no reading should be.
+values = st.floats(0.0, 1e12) | st.floats(0.0, 2.0) | st.sampled_from([math.nan, math.inf, -1.0])
+ages_s = st.sampled_from([0.0, 0.9, 1.1, 10.0, math.inf])
+signals = st.builds(Signal, st.sampled_from(SignalState), values, ages_s)
+gpus = st.builds(GpuSample, st.just("GPU"), signals, signals, signals, signals, signals)
+engines = st.builds(EngineSample, signals, signals, signals, signals, signals, signals)
+
+
+def sample_of(name: str) -> st.SearchStrategy[NodeSample]:
+    some_gpus = st.lists(gpus, max_size=2).map(tuple)
+    return st.builds(
+        NodeSample,
+        st.just(member(name)),
+        st.booleans(),
+        some_gpus,
+        engines,
+        net_bytes_per_s=signals,
+    )
+
+
+NEVER = (Override(weight=0.0), Override(entropy=math.inf))
+NOTHING_TOLD = (None, math.inf)
+overrides = st.one_of(
+    st.sampled_from(NEVER),
+    st.builds(Override, weight=st.floats(SMALLEST_WEIGHT, 1.0)),
+    st.builds(Override, entropy=st.floats(0.0, LARGEST_ENTROPY)),
+)
+
+
 class States(RuleBasedStateMachine):
+    """``samples`` is telemetry by node name, each with its age in seconds; ``overrides`` what
+    operators set.
+    """
+
     @initialize()
     def begin(self) -> None:
+        self.samples: dict[str, tuple[NodeSample, float]] = {}
+        self.overrides: dict[str, Override] = {}
         self.clock = FleetClock(settings=S)
         self.clock.nodes = [member(name) for name in NAMES]
         self.clock.traffic = {name: dict(WELL) for name in NAMES}
@@ -110,9 +161,27 @@ class States(RuleBasedStateMachine):
         if self.clock.drains.pop(name, None) is None:
             self.clock.drains[name] = self.clock.now_s
 
+    @rule(name=names, override=st.none() | overrides)
+    def operator_sets_a_number_or_lets_go(self, name: str, override: Override | None) -> None:
+        self.overrides.pop(name, None)
+        self.clock.held.discard(name)
+        if override is not None:
+            self.overrides[name] = override
+        if override in NEVER:
+            self.clock.held.add(name)
+
+    @rule(sample=names.flatmap(sample_of), age_s=ages_s)
+    def telemetry_comes(self, sample: NodeSample, age_s: float) -> None:
+        self.samples[sample.node.name] = (sample, age_s)
+
     @rule(name=names)
-    def operator_holds_at_zero_or_lets_go(self, name: str) -> None:
-        self.clock.held ^= {name}
+    def telemetry_is_lost(self, name: str) -> None:
+        self.samples.pop(name, None)
+
+    def drained(self) -> list[bool]:
+        """By node: had an order to drain come when it was last judged?"""
+        clock = self.clock
+        return [clock.drains.get(item.name, math.inf) < clock.now_s for item in clock.nodes]
 
     @invariant()
     def check(self) -> None:
@@ -133,6 +202,7 @@ class States(RuleBasedStateMachine):
                 for standing in of_model
             )
             assert out <= math.floor(judged * S.max_out_fraction), (model, of_model)
+        assert not self.clock.state.factor[self.drained()].any(), standings
         for index, standing in enumerate(standings):
             factor = self.clock.state.factor[index]
             assert 0.0 <= factor <= 1.0
@@ -141,23 +211,50 @@ class States(RuleBasedStateMachine):
             elif standing.reason is not Reason.TRIAL:
                 assert factor > 0.0
 
-    @invariant()
-    def weights_are_weights(self) -> None:
+    def decide(
+        self, told: Sequence[tuple[NodeSample | None, float]], by_hand: dict[str, Override]
+    ) -> Decision:
         clock = self.clock
-        decision = decide(
+        return decide(
             clock.nodes,
-            [None] * len(clock.nodes),
-            [math.inf] * len(clock.nodes),
+            [sample for sample, _ in told],
+            [age_s for _, age_s in told],
             clock.observed,
             clock.state,
-            {},
+            by_hand,
             WeightSettings(),
             EntropySettings(),
         )
+
+    @invariant()
+    def weights_without_telemetry_follow_the_states(self) -> None:
+        factor = self.clock.state.factor
+        decision = self.decide([NOTHING_TOLD] * len(factor), {})
         assert ((decision.weight >= 0.0) & (decision.weight <= 1.0)).all()
-        assert ((decision.weight > 0.0) == (clock.state.factor > 0.0)).all()
+        assert ((decision.weight > 0.0) == (factor > 0.0)).all()
         assert (decision.entropy >= 0.0).all()
-        assert (clock.state.factor > 0.0).any() == (decision.weight == 1.0).any()
+        assert (factor > 0.0).any() == (decision.weight == 1.0).any()
+
+    @invariant()
+    def weights_are_weights_whatever_is_told_and_set(self) -> None:
+        clock = self.clock
+        told = [self.samples.get(item.name, NOTHING_TOLD) for item in clock.nodes]
+        decision = self.decide(told, self.overrides)
+        weight, entropy = decision.weight, decision.entropy
+        assert ((weight >= 0.0) & (weight <= 1.0)).all(), weight
+        assert (entropy >= 0.0).all(), entropy
+        nothing = clock.state.factor == 0.0
+        assert not weight[nothing].any(), weight
+        assert np.isinf(entropy[nothing]).all(), entropy
+        drained = self.drained()
+        assert not weight[drained].any(), weight
+        assert np.isinf(entropy[drained]).all(), entropy
+        for index, item in enumerate(clock.nodes):
+            override = self.overrides.get(item.name)
+            if override in NEVER:
+                assert weight[index] == 0.0 or math.isinf(entropy[index])
+            elif override is not None and override.weight is not None:
+                assert (weight[index] > 0.0) == (not nothing[index])
 
     def teardown(self) -> None:
         """All become well, operators let go: every node serves its whole share again."""
@@ -167,6 +264,7 @@ class States(RuleBasedStateMachine):
         clock.frozen.clear()
         clock.drains.clear()
         clock.held.clear()
+        self.overrides.clear()
         for name in NAMES:
             clock.traffic[name] = dict(WELL)
             clock.end(name, succeeded=clock.open_requests(name))

@@ -1,9 +1,6 @@
 //! A request waits for its body as long as that tells something, and no longer; each byte of it is
 //! read once.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use super::envoy::{reported, routed, run, set_fate, Envoy, NODES};
 use super::exports::*;
 use super::fake::{world, INTERNAL_FAILURE, OK};
@@ -31,6 +28,14 @@ fn send(request: u32, body: &[u8], piece: usize) -> Vec<u32> {
     .collect()
 }
 
+fn reads() -> u32 {
+    world(|world| world.calls.get("get_buffer_bytes").copied()).unwrap_or(0)
+}
+
+fn read_bytes() -> usize {
+    world(|world| world.read_bytes)
+}
+
 fn decided() -> String {
     routed().decision.unwrap_or_default()
 }
@@ -44,25 +49,55 @@ fn body(text: usize) -> Vec<u8> {
 fn a_request_waits_for_the_end_of_its_body_and_reads_each_byte_once() {
     serving(b"", |mut envoy| {
         let body = body(1_000);
-        let read = Rc::new(Cell::new(0));
         let id = envoy.open(POST);
         assert_eq!(proxy_on_request_headers(id, 2, false), PAUSE);
         assert_eq!(decided(), "");
-        let calls = Rc::clone(&read);
-        set_fate(move |name| {
-            calls.set(calls.get() + u32::from(name == "get_buffer_bytes"));
-            OK
-        });
+        let (reads_before, bytes_before) = (reads(), read_bytes());
         let actions = send(id, &body, 512);
-        let (last, before) = actions.split_last().unwrap();
-        assert!(before.iter().all(|action| *action == PAUSE));
-        assert_eq!((*last, read.get() as usize), (CONTINUE, actions.len()));
+        let (last, earlier) = actions.split_last().unwrap();
+        assert!(earlier.iter().all(|action| *action == PAUSE));
+        assert_eq!(*last, CONTINUE);
+        assert_eq!((reads() - reads_before) as usize, actions.len());
+        assert_eq!(read_bytes() - bytes_before, body.len());
         let decision = decided();
         assert!(decision.contains(&format!(" body_bytes={} ", body.len())), "{decision}");
         let tokens = decision.split("prompt_tokens=").nth(1).unwrap();
         let tokens: u32 = tokens.split(' ').next().unwrap().parse().unwrap();
         assert!((900..1_500).contains(&tokens), "{decision}");
         assert!(routed().destination.is_some());
+    });
+}
+
+#[test]
+fn what_is_read_of_a_thousand_pieces_grows_with_the_body_and_not_with_its_square() {
+    serving(b"", |mut envoy| {
+        for text in [2_000, 20_000] {
+            let body = body(text);
+            let id = envoy.open(POST);
+            assert_eq!(proxy_on_request_headers(id, 2, false), PAUSE);
+            let before = read_bytes();
+            let actions = send(id, &body, body.len().div_ceil(1_000));
+            assert!((900..=1_000).contains(&actions.len()), "{}", actions.len());
+            assert_eq!(read_bytes() - before, body.len());
+            envoy.respond(id, NODES[0], true);
+            envoy.end(id);
+        }
+    });
+}
+
+#[test]
+fn ten_thousand_bodies_in_pieces_leave_nothing_behind() {
+    serving(b"", |mut envoy| {
+        let body = body(100);
+        for _ in 0..10_000 {
+            let id = envoy.open(POST);
+            assert_eq!(proxy_on_request_headers(id, 2, false), PAUSE);
+            assert_eq!(send(id, &body, body.len().div_ceil(10)).last(), Some(&CONTINUE));
+            envoy.respond(id, NODES[0], true);
+            envoy.end(id);
+        }
+        envoy.ticks(SHORT);
+        assert_eq!(reported().unwrap().open, 0);
     });
 }
 

@@ -43,6 +43,8 @@ pub struct World {
     pub properties: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Of whatever is asked for.
     pub buffer: Vec<u8>,
+    /// What was handed over of it, in bytes.
+    pub read_bytes: usize,
     pub request_headers: BTreeMap<Vec<u8>, Vec<u8>>,
     pub response_headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// Status and body of the filter's own answer.
@@ -53,7 +55,8 @@ pub struct World {
     /// Those that are open, by token.
     pub streams: BTreeMap<u32, Stream>,
     opened: u32,
-    random: u64,
+    /// What random bytes come from.
+    pub random: u64,
 }
 
 impl World {
@@ -68,6 +71,7 @@ impl World {
             root: 0,
             properties: BTreeMap::new(),
             buffer: Vec::new(),
+            read_bytes: 0,
             request_headers: BTreeMap::new(),
             response_headers: Vec::new(),
             local_answer: None,
@@ -191,7 +195,10 @@ unsafe extern "C" fn proxy_get_buffer_bytes(
     call("get_buffer_bytes", |world| {
         let end = start.saturating_add(max_len).min(world.buffer.len());
         match world.buffer.get(start..end) {
-            Some(part) => give(part, value, value_len),
+            Some(part) => {
+                world.read_bytes += part.len();
+                give(part, value, value_len)
+            }
             None => BAD_ARGUMENT,
         }
     })

@@ -7,6 +7,7 @@ mod exports;
 mod failing_calls;
 mod fake;
 mod hung_streams;
+mod lost_streams;
 mod measured;
 mod random_lives;
 mod retries;
