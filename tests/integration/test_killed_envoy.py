@@ -17,7 +17,7 @@ STAY, GO = 4, 12
 #: A worker reports five times a second: so long after its last word, its requests are gone.
 GONE_S = 3.0
 #: The next table, and a machine that is busy.
-SLACK_S = 0.7
+SLACK_S = 1.5
 
 
 async def test_a_killed_envoys_requests_are_out_of_the_count_within_three_seconds(
