@@ -21,6 +21,9 @@ TOKEN_CLASSES = 6
 #: A name, an IPv4 address, or an IPv6 address in brackets.
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 
+#: What the messages' 32-bit and 64-bit fields can carry.
+_UINT32, _UINT64 = 2**32 - 1, 2**64 - 1
+
 
 def endpoint(value: str) -> str:
     """HOST:PORT as it is; ValueError says what is allowed."""
@@ -32,24 +35,33 @@ def endpoint(value: str) -> str:
 
 def _ip_endpoint(value: str) -> str:
     host, _, port = value.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
     try:
-        ipaddress.ip_address(host.strip("[]"))
+        version = ipaddress.ip_address(host[1:-1] if bracketed else host).version
     except ValueError:
-        raise ValueError("must be IP:PORT (IPv6 in brackets)") from None
+        version = 0
+    if version != (6 if bracketed else 4):
+        raise ValueError("must be IP:PORT (IPv6 in brackets)")
     if not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError("must be IP:PORT with a port between 1 and 65535")
     return value
 
 
-#: A header's or a claim's name as it can stand in a list.
-_SOURCE = re.compile(r"body|header:[A-Za-z0-9!#$%&'*+.^_`|~-]+|jwt:[A-Za-z0-9_.:/-]+")
+#: A header's or a claim's name as it can stand in a list; Envoy has no header with a capital.
+_SOURCE = re.compile(r"body|header:[a-z0-9!#$%&'*+.^_`|~-]+|jwt:[A-Za-z0-9_.:/-]+")
+#: As many as the filter takes.
+_MAX_SOURCES = 4
 
 
 def _sources(value: str) -> str:
     """A comma-separated list of places in a request, as it is; ValueError says what is allowed."""
     parts = value.split(",")
-    if len(set(parts)) != len(parts) or not all(map(_SOURCE.fullmatch, parts)):
-        raise ValueError("must be a list like header:NAME,jwt:CLAIM,body, each once")
+    distinct = len(set(parts)) == len(parts) <= _MAX_SOURCES
+    if not distinct or not all(map(_SOURCE.fullmatch, parts)):
+        raise ValueError(
+            f"must be one to {_MAX_SOURCES} of header:NAME (in small letters), jwt:CLAIM and body, "
+            "each once, with commas between"
+        )
     return value
 
 
@@ -169,13 +181,13 @@ class EnvoySettings(StrictSettings):
     #: Where Envoy's machine keeps the filter; empty = the file of this installation.
     wasm_path: str = ""
     connect_timeout_ms: PositiveMs = 1000
-    stream_idle_timeout_s: int = Field(600, gt=0)
+    stream_idle_timeout_s: int = Field(600, gt=0, le=7 * 86_400)
     request_body_buffer_limit_bytes: int = Field(32 * 1024 * 1024, gt=0, le=2**31 - 1)
-    max_concurrent_requests: int = Field(100_000, gt=0)
+    max_concurrent_requests: int = Field(100_000, gt=0, le=_UINT32)
     retry_budget_percent: float = Field(20.0, ge=0, le=100)
     #: A node that dies sends back all it had at once: an engine is given up to 256 requests
     #: (document A), and in a small fleet that is more than the budget's percentage.
-    retry_min_concurrency: int = Field(256, ge=0)
+    retry_min_concurrency: int = Field(256, ge=0, le=_UINT32)
 
 
 class BootstrapSettings(StrictSettings):
@@ -285,9 +297,9 @@ class ModelSettings(StrictSettings):
     name: str = Field(min_length=1)
     aliases: tuple[str, ...] = Field((), strict=False)
     weight_bits: int = Field(16, gt=0, le=64)
-    weight_bytes: int = Field(0, ge=0)
-    kv_bytes_per_token: int = Field(0, ge=0)
-    max_length_tokens: int = Field(0, ge=0)
+    weight_bytes: int = Field(0, ge=0, le=_UINT64)
+    kv_bytes_per_token: int = Field(0, ge=0, le=_UINT64)
+    max_length_tokens: int = Field(0, ge=0, le=_UINT32)
     #: LoRA adapters that are loaded on it, asked for by their own names.
     adapters: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), strict=False)
 
@@ -306,8 +318,8 @@ class NodeSettings(StrictSettings):
     gpu_count: int = Field(1, ge=1, le=64)
     models: tuple[ModelSettings, ...] = Field((), strict=False)
     #: The length class: it is meant for prompts of min <= tokens < max; 0 = no bound.
-    min_input_tokens: int = Field(0, ge=0, lt=2**32)
-    max_input_tokens: int = Field(0, ge=0, lt=2**32)
+    min_input_tokens: int = Field(0, ge=0, le=_UINT32)
+    max_input_tokens: int = Field(0, ge=0, le=_UINT32)
 
     def contradictions(self) -> list[FieldError]:
         if 0 < self.max_input_tokens <= self.min_input_tokens:

@@ -66,7 +66,8 @@ def _field_error(kind: type[BaseModel], item: Any) -> FieldError:
     elif item["type"] == "missing":
         return FieldError(path, None, "it is required")
     else:
-        allowed = item["msg"].removeprefix("Value error, ")
+        # YAML has lists, no tuples.
+        allowed = item["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
         allowed = allowed[0].lower() + allowed[1:]
     return FieldError(path, item["input"], allowed)
 

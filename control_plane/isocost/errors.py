@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+#: What stands before the host of a URL.
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
 
 
 class IsocostError(Exception):
@@ -23,7 +27,8 @@ class FieldError:
     def __str__(self) -> str:
         if self.value is None:
             return f"{self.field}: {self.allowed}"
-        return f"{self.field}: {self.value!r} is not allowed; {self.allowed}"
+        shown = _CREDENTIALS.sub("***@", repr(self.value))
+        return f"{self.field}: {shown} is not allowed; {self.allowed}"
 
 
 class ConfigError(IsocostError):

@@ -222,10 +222,13 @@ def _client(url: str) -> Redis:
             "configuration", [FieldError("history.redis_url", None, allowed)]
         ) from error
     try:
-        return Redis.from_url(
+        client = Redis.from_url(
             url, socket_timeout=_REDIS_TIMEOUT_S, socket_connect_timeout=_REDIS_TIMEOUT_S
         )
-    except ValueError as error:
+        # Only a connection refuses an option that there is not.
+        client.connection_pool.make_connection()
+        return client
+    except (ValueError, TypeError) as error:
         raise ConfigError(
             "configuration", [FieldError("history.redis_url", url, str(error))]
         ) from error

@@ -269,7 +269,9 @@ async def test_the_last_answers_are_brought_at_the_stop(server: Server) -> None:
     await fetching._redis.aclose()
 
 
-def test_a_url_that_cannot_be_used_stops_the_start() -> None:
-    settings = HistorySettings(redis_url="redis://host:port")
-    with pytest.raises(ConfigError, match=r"history\.redis_url"):
+@pytest.mark.parametrize("url", ["redis://u:secret@host:port", "redis://u:secret@host?foo=1"])
+def test_a_url_that_cannot_be_used_stops_the_start_and_shows_no_password(url: str) -> None:
+    settings = HistorySettings(redis_url=url)
+    with pytest.raises(ConfigError, match=r"history\.redis_url") as caught:
         ControlPlane(ControlPlaneConfig(history=settings))
+    assert "secret" not in str(caught.value)
