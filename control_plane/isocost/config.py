@@ -37,11 +37,9 @@ def _ip_endpoint(value: str) -> str:
     host, _, port = value.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     try:
-        version = ipaddress.ip_address(host[1:-1] if bracketed else host).version
+        ipaddress.IPv6Address(host[1:-1]) if bracketed else ipaddress.IPv4Address(host)
     except ValueError:
-        version = 0
-    if version != (6 if bracketed else 4):
-        raise ValueError("must be IP:PORT (IPv6 in brackets)")
+        raise ValueError("must be IP:PORT (IPv6 in brackets)") from None
     if not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError("must be IP:PORT with a port between 1 and 65535")
     return value

@@ -226,7 +226,7 @@ def _client(url: str) -> Redis:
             url, socket_timeout=_REDIS_TIMEOUT_S, socket_connect_timeout=_REDIS_TIMEOUT_S
         )
         # Only a connection refuses an option that there is not.
-        client.connection_pool.make_connection()
+        client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
         return client
     except (ValueError, TypeError) as error:
         raise ConfigError(
