@@ -25,7 +25,8 @@ class FleetClock:
 
     ``traffic`` holds what every tick brings to a node, by name, for as long as the node may get
     anything; ``frozen`` engines work on nothing; ``without_counters`` have pages without tokens;
-    ``steps`` is what a page says whose tokens count at a request's end; ``engine_running`` is what a page says where that is not what is open.
+    ``steps`` is what a page says whose tokens count at a request's end; ``engine_running`` is what
+    a page says where that is not what is open.
     """
 
     def __init__(self, *names: str, settings: StateSettings | None = None) -> None:

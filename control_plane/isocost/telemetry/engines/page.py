@@ -52,7 +52,7 @@ def total(values: Sequence[float]) -> Signal:
 
 
 def or_unsupported(signal: Signal) -> Signal:
-    """For what an engine of this version has either from its start on or never."""
+    """For what a page has from its start on, or need not have."""
     return signal if signal.known else UNSUPPORTED
 
 

@@ -111,6 +111,7 @@ def _work(found: Found) -> tuple[Signal, Signal, Signal]:
     return (
         total(usable(series(found, PROMPT_TOKENS))),
         total(usable(series(found, GENERATION_TOKENS))),
+        # Never absent: that would leave it to the tokens whether the engine works.
         or_unsupported(total(usable(series(found, PIECES)))),
     )
 

@@ -52,6 +52,7 @@ def read_page(page: str) -> EnginePage:
             kv_pool_tokens=UNSUPPORTED,
             prompt_tokens_total=total(usable(series(found, PROMPT_TOKENS))),
             generation_tokens_total=total(usable(series(found, GENERATION_TOKENS))),
+            # Never absent: that would leave it to the tokens whether the engine works.
             steps_total=or_unsupported(total(usable(series(found, STEPS)))),
         ),
         started(series(found, STARTED)),
