@@ -113,6 +113,7 @@ def test_steps_are_signs_of_life_where_tokens_are_none() -> None:
         clock.steps["b"] = measured(step)
         clock.tick()
     assert clock.path("b") == [(SV, Reason.OK)]
+    clock.start("b", 4)
     assert clock.seconds_until("b", E, 10.0) == pytest.approx(5.0, abs=2 * TICK_S)
 
 
