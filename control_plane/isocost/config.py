@@ -353,7 +353,7 @@ class NodeListFile(StrictSettings):
 class AgentNodeSettings(NodeSettings):
     #: The engine's metrics page.
     metrics_url: str = Field(pattern=r"^https?://")
-    #: Where the GPU's signals come from: a fake node's telemetry page.
+    #: Where the GPU's signals come from: a fake node's telemetry page, or a DCGM exporter's.
     telemetry_url: str = Field(pattern=r"^https?://")
 
 

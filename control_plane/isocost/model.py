@@ -96,7 +96,11 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class EngineSample:
-    """What the engine's metrics page said. ``kv_pool_tokens`` is num_gpu_blocks * block_size."""
+    """What the engine's metrics page said. ``kv_pool_tokens`` is num_gpu_blocks * block_size.
+
+    ``steps_total`` is for engines whose tokens are counted only when a request ends: it moves while
+    they work, and is unsupported where nothing does. Absent: the tokens move while they work.
+    """
 
     running: Signal = ABSENT
     waiting: Signal = ABSENT
@@ -104,6 +108,7 @@ class EngineSample:
     kv_pool_tokens: Signal = ABSENT
     prompt_tokens_total: Signal = ABSENT
     generation_tokens_total: Signal = ABSENT
+    steps_total: Signal = ABSENT
 
 
 @dataclass(frozen=True, slots=True)

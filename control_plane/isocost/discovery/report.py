@@ -173,6 +173,7 @@ def _sample(node: Node, sample: telemetry_pb2.NodeSample) -> NodeSample:
             _signal(engine.kv_pool_tokens),
             _signal(engine.prompt_tokens_total),
             _signal(engine.generation_tokens_total),
+            _signal(engine.steps_total),
         ),
         net_bytes_per_s=_signal(sample.net_bytes_per_s),
         clock_offset_s=sample.clock_offset_ms / 1e3,

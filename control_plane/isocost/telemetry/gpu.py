@@ -22,11 +22,15 @@ MAX_WALL_MS = 1e15
 
 @dataclass(frozen=True, slots=True)
 class GpuPage:
-    """The GPUs of one node, the machine's network, and its clock if it has one of its own."""
+    """The GPUs of one node, the machine's network, and its clock if it has one of its own.
+
+    ``whole_machine``: the GPUs are all that the machine has, whoever uses them.
+    """
 
     gpus: tuple[GpuSample, ...] = ()
     net_bytes_per_s: Signal = ABSENT
     wall_unix_s: float | None = None
+    whole_machine: bool = False
 
 
 def read_page(page: str) -> GpuPage:

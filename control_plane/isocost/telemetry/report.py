@@ -66,4 +66,5 @@ def _engine(engine: EngineSample) -> telemetry_pb2.EngineSample:
         kv_pool_tokens=encode_signal(engine.kv_pool_tokens),
         prompt_tokens_total=encode_signal(engine.prompt_tokens_total),
         generation_tokens_total=encode_signal(engine.generation_tokens_total),
+        steps_total=encode_signal(engine.steps_total),
     )

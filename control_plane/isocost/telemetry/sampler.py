@@ -14,13 +14,16 @@ import aiohttp
 from isocost.config import AgentNodeSettings
 from isocost.model import ABSENT, EngineSample, GpuSample, Node, NodeSample, Signal, SignalState
 from isocost.telemetry import gpu
-from isocost.telemetry.engines import vllm
+from isocost.telemetry.engines import detect
+from isocost.telemetry.engines.counter import fell
+from isocost.telemetry.engines.page import EnginePage
 from isocost.telemetry.scrape import Target
 
 #: A value from a page that did not come again is stale at once if the page failed, and after this
 #: if the page is only late; after ABSENT_S it is not known any more.
 FRESH_S = 1.0
 ABSENT_S = 5.0
+_COUNTERS = ("prompt_tokens_total", "generation_tokens_total", "steps_total")
 
 Sample = TypeVar("Sample", EngineSample, GpuSample)
 
@@ -40,9 +43,12 @@ class NodeSampler:
         self._settings = settings
         self._clock = clock
         self._wall = wall
-        self._engine = Target(session, settings.metrics_url, vllm.read_page, clock)
-        self._gpu = Target(session, settings.telemetry_url, gpu.read_page, clock)
-        self._seen: vllm.EnginePage | None = None
+        self._engine = Target(session, settings.metrics_url, detect.read_engine_page, clock)
+        self._gpu = Target(session, settings.telemetry_url, detect.read_gpu_page, clock)
+        self._seen: EnginePage | None = None
+        #: What the instance's counters last said: a page may lack them for a while.
+        self._counters = dict.fromkeys(_COUNTERS, ABSENT)
+        self._engine_kind = ""
         self._epoch: int | None = None
         self._node: Node | None = None
         self._told: dict[str, bool] = {}
@@ -67,7 +73,7 @@ class NodeSampler:
         return NodeSample(
             node=node,
             engine_up=self._engine.there,
-            gpus=tuple(_aged(item, self._gpu, now_s) for item in gpus.gpus),
+            gpus=tuple(_aged(item, self._gpu, now_s) for item in self._own(gpus)),
             engine=engine,
             net_bytes_per_s=_age(gpus.net_bytes_per_s, self._gpu, now_s),
             clock_offset_s=self._clock_offset_s(gpus, now_s),
@@ -88,16 +94,38 @@ class NodeSampler:
             epoch = int(page.started_unix_s)
         elif self._epoch is None:
             epoch = int(self._wall())
-        elif _restarted(self._seen, page):
+        elif self._restarted(page):
             epoch = max(int(self._wall()), self._epoch + 1)
         else:
             epoch = self._epoch
         self._seen = page
+        self._remember(page, anew=epoch != self._epoch)
         if epoch != self._epoch:
             self._epoch = epoch
             self._node = self._settings.node(epoch)
             log.info("%s is instance %s", self._settings.name, self._node.instance_id)
         return self._node
+
+    def _restarted(self, page: EnginePage) -> bool:
+        """Without a start time a restart shows in a counter that fell, or another engine."""
+        if page.engine and self._engine_kind and page.engine != self._engine_kind:
+            return True
+        sample = page.sample
+        return any(fell(last, getattr(sample, name)) for name, last in self._counters.items())
+
+    def _remember(self, page: EnginePage, anew: bool) -> None:
+        if page.engine:
+            self._engine_kind = page.engine
+        for name in _COUNTERS:
+            signal: Signal = getattr(page.sample, name)
+            if signal.known or anew:
+                self._counters[name] = signal
+
+    def _own(self, page: gpu.GpuPage) -> tuple[GpuSample, ...]:
+        """The node's GPUs. Of a machine with more than it has, nobody says which they are."""
+        if page.whole_machine and len(page.gpus) != self._settings.gpu_count:
+            return ()
+        return page.gpus
 
     def _tell(self, what: str, target: Target[Any]) -> None:
         """Log when a page begins or ceases to answer."""
@@ -120,17 +148,6 @@ async def sample_all(samplers: Sequence[NodeSampler], wait_s: float) -> tuple[No
     await asyncio.wait(scrapes, timeout=wait_s)
     samples = [sampler.sample() for sampler in samplers]
     return tuple(sample for sample in samples if sample is not None)
-
-
-def _restarted(before: vllm.EnginePage | None, page: vllm.EnginePage) -> bool:
-    """Without a start time a restart shows in a counter that fell."""
-    if before is None:
-        return False
-    pairs = (
-        (before.sample.prompt_tokens_total, page.sample.prompt_tokens_total),
-        (before.sample.generation_tokens_total, page.sample.generation_tokens_total),
-    )
-    return any(old.known and new.known and new.value < old.value for old, new in pairs)
 
 
 def _aged(sample: Sample, target: Target[Any], now_s: float) -> Sample:

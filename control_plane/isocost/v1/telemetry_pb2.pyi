@@ -46,20 +46,22 @@ class GpuSample(_message.Message):
     def __init__(self, uuid: _Optional[str] = ..., vram_total_bytes: _Optional[_Union[Signal, _Mapping]] = ..., vram_free_bytes: _Optional[_Union[Signal, _Mapping]] = ..., gpu_utilisation: _Optional[_Union[Signal, _Mapping]] = ..., pcie_bytes_per_s: _Optional[_Union[Signal, _Mapping]] = ..., nvlink_active_fraction: _Optional[_Union[Signal, _Mapping]] = ...) -> None: ...
 
 class EngineSample(_message.Message):
-    __slots__ = ("running", "waiting", "kv_usage", "kv_pool_tokens", "prompt_tokens_total", "generation_tokens_total")
+    __slots__ = ("running", "waiting", "kv_usage", "kv_pool_tokens", "prompt_tokens_total", "generation_tokens_total", "steps_total")
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     KV_USAGE_FIELD_NUMBER: _ClassVar[int]
     KV_POOL_TOKENS_FIELD_NUMBER: _ClassVar[int]
     PROMPT_TOKENS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     GENERATION_TOKENS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    STEPS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     running: Signal
     waiting: Signal
     kv_usage: Signal
     kv_pool_tokens: Signal
     prompt_tokens_total: Signal
     generation_tokens_total: Signal
-    def __init__(self, running: _Optional[_Union[Signal, _Mapping]] = ..., waiting: _Optional[_Union[Signal, _Mapping]] = ..., kv_usage: _Optional[_Union[Signal, _Mapping]] = ..., kv_pool_tokens: _Optional[_Union[Signal, _Mapping]] = ..., prompt_tokens_total: _Optional[_Union[Signal, _Mapping]] = ..., generation_tokens_total: _Optional[_Union[Signal, _Mapping]] = ...) -> None: ...
+    steps_total: Signal
+    def __init__(self, running: _Optional[_Union[Signal, _Mapping]] = ..., waiting: _Optional[_Union[Signal, _Mapping]] = ..., kv_usage: _Optional[_Union[Signal, _Mapping]] = ..., kv_pool_tokens: _Optional[_Union[Signal, _Mapping]] = ..., prompt_tokens_total: _Optional[_Union[Signal, _Mapping]] = ..., generation_tokens_total: _Optional[_Union[Signal, _Mapping]] = ..., steps_total: _Optional[_Union[Signal, _Mapping]] = ...) -> None: ...
 
 class NodeSample(_message.Message):
     __slots__ = ("node", "engine_up", "gpus", "engine", "net_bytes_per_s", "clock_offset_ms")

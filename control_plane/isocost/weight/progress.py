@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isocost.config import StateSettings
-from isocost.model import NodeSample
+from isocost.model import NodeSample, SignalState
 from isocost.observe.fleet import Observed
 from isocost.score.columns import Floats
 
@@ -100,12 +100,15 @@ class ProgressWatch:
 
 
 def _work_done(sample: NodeSample | None) -> tuple[float, float]:
-    """Tokens that the engine has worked through and its KV usage; NaN where not known."""
+    """Tokens or steps that the engine has done, and its KV usage; NaN where not known."""
     if sample is None:
         return math.nan, math.nan
     engine = sample.engine
     prompt, generation = engine.prompt_tokens_total, engine.generation_tokens_total
-    if generation.known:
+    if engine.steps_total.state != SignalState.ABSENT:
+        # Its tokens move when a request ends: a long answer would pass for a stall.
+        tokens = engine.steps_total.value if engine.steps_total.known else math.nan
+    elif generation.known:
         tokens = generation.value + (prompt.value if prompt.known else 0.0)
     else:
         tokens = prompt.value if prompt.known else math.nan

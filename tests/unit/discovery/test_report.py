@@ -61,7 +61,7 @@ SAMPLES = st.builds(
         st.builds(GpuSample, st.text(max_size=8), SIGNALS, SIGNALS, SIGNALS, SIGNALS, SIGNALS),
         max_size=3,
     ).map(tuple),
-    engine=st.builds(EngineSample, SIGNALS, SIGNALS, SIGNALS, SIGNALS, SIGNALS, SIGNALS),
+    engine=st.builds(EngineSample, *[SIGNALS] * 7),
     net_bytes_per_s=SIGNALS,
     clock_offset_s=st.integers(-(10**12), 10**12).map(lambda offset_ms: offset_ms / 1e3),
 )

@@ -13,6 +13,7 @@ from isocost.fake.exposition import Histogram, line
 from isocost.fake.metrics import EngineMetrics, engine_metrics
 from isocost.fake.settings import METRICS
 from isocost.fake.speeds import Speed
+from isocost.telemetry.engines.detect import read_engine_page
 from isocost.telemetry.engines.vllm import read_page
 from tests.unit.fake.engines import conversation, submit
 
@@ -153,6 +154,18 @@ def test_the_agent_reads_vllm_s_page() -> None:
     assert read.sample.generation_tokens_total.value == 21
     assert read.sample.running.value == read.sample.waiting.value == 0
     assert read.started_unix_s == pytest.approx(time.time(), abs=60)
+
+
+def test_the_agent_reads_sglang_s_page() -> None:
+    bench = Bench("sglang")
+    submit(bench.engine, 0.0, 160, 21)
+    bench.at(5.0)
+    read = read_engine_page(bench.metrics.page().decode())
+    assert read.engine == "sglang"
+    assert read.sample.prompt_tokens_total.value == 160
+    assert read.sample.generation_tokens_total.value == 21
+    assert read.sample.running.value == read.sample.waiting.value == 0
+    assert read.sample.kv_usage.value == bench.engine.kv_usage
 
 
 def test_sglang_tells_what_happened() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from isocost.model import ABSENT, NodeSample, Signal, SignalState
+from isocost.model import ABSENT, NodeSample, Signal, SignalState, measured
 from isocost.telemetry import scrape
 from isocost.telemetry.sampler import ABSENT_S, FRESH_S, NodeSampler, sample_all
 from isocost.telemetry.scrape import GONE_FAILURES
@@ -188,6 +188,66 @@ async def test_without_a_start_time_the_first_sight_counts_and_a_fallen_counter_
     assert (await bench.known()).node.instance_id == "n1@5007"
     bench.server.metrics = metrics(started=None, tokens=0)
     assert (await bench.known()).node.instance_id == "n1@5008"
+
+
+async def test_a_restart_shows_although_a_page_in_between_lacks_the_counter(
+    bench: Bench,
+) -> None:
+    for page in ("sglang:generation_tokens_total 10\n", "sglang:num_running_reqs 0\n"):
+        bench.server.metrics = page
+        assert (await bench.known()).node.instance_id == "n1@5000"
+    bench.wall_s += 7
+    bench.server.metrics = "sglang:generation_tokens_total 2\n"
+    assert (await bench.known()).node.instance_id == "n1@5007"
+
+
+async def test_another_engine_at_the_same_place_is_another_instance(bench: Bench) -> None:
+    for page, second in (
+        ("\n", 0),
+        ("tgi_queue_size 1\n", 0),
+        ("\n", 0),
+        ("tgi_queue_size 1\n", 0),
+        ("nv_inference_pending_request_count 1\n", 7),
+    ):
+        bench.server.metrics = page
+        bench.wall_s = 5000.0 + second
+        assert (await bench.known()).node.instance_id == f"n1@{5000 + second}"
+
+
+@pytest.mark.parametrize(
+    ("page", "running", "waiting"),
+    [
+        ("sglang:num_running_reqs 3\nsglang:num_queue_reqs 2\n", 3, 2),
+        ("tgi_batch_current_size 3\ntgi_queue_size 2\n", 3, 2),
+        (
+            'nv_trt_llm_request_metrics{request_type="scheduled",model="m"} 3\n'
+            'nv_trt_llm_request_metrics{request_type="waiting",model="m"} 2\n',
+            3,
+            2,
+        ),
+    ],
+)
+async def test_any_engine_gives_the_same_signals(
+    bench: Bench, page: str, running: int, waiting: int
+) -> None:
+    bench.server.metrics = page
+    sample = await bench.known()
+    assert sample.engine_up
+    assert sample.engine.running == measured(running)
+    assert sample.engine.waiting == measured(waiting)
+    bench.server.status = 500
+    assert (await bench.known()).engine.waiting.state == SignalState.STALE
+
+
+async def test_a_machine_s_gpus_are_the_node_s_only_if_it_has_as_many(bench: Bench) -> None:
+    def page(*uuids: str) -> str:
+        return "".join(f'DCGM_FI_DEV_FB_FREE{{UUID="{uuid}"}} 1\n' for uuid in uuids)
+
+    bench.server.telemetry = page("a")
+    (gpu,) = (await bench.known()).gpus
+    assert gpu.uuid == "a" and gpu.vram_free_bytes == measured(2**20)
+    bench.server.telemetry = page("a", "b")
+    assert (await bench.known()).gpus == ()
 
 
 async def test_only_changes_are_logged(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,16 @@ import pytest
 
 from isocost.errors import TelemetryError
 from isocost.model import ABSENT, measured
-from isocost.telemetry.engines.vllm import read_page
+from isocost.telemetry.engines.vllm import (
+    CACHE_CONFIG,
+    GENERATION_TOKENS,
+    KV_USAGE,
+    LATENCIES,
+    PROMPT_TOKENS,
+    RUNNING,
+    WAITING,
+    read_page,
+)
 
 PAGES = Path(__file__).parents[2] / "data" / "metrics-vllm"
 
@@ -55,6 +64,29 @@ def test_counts_of_several_engines_add_up_and_shares_are_averaged() -> None:
     assert got.running == measured(7)
     assert got.kv_usage == measured(0.5)
     assert got.kv_pool_tokens == measured(3200)
+
+
+def test_shares_of_pools_of_different_sizes_count_by_their_tokens() -> None:
+    got = read_page(
+        'vllm:kv_cache_usage_perc{engine="0"} 0.9\n'
+        'vllm:kv_cache_usage_perc{engine="1"} 0.1\n'
+        'vllm:cache_config_info{block_size="10",num_gpu_blocks="100",engine="0"} 1\n'
+        'vllm:cache_config_info{block_size="10",num_gpu_blocks="300",engine="1"} 1\n'
+    ).sample
+    assert got.kv_usage.value == pytest.approx(0.3)
+    assert got.kv_pool_tokens == measured(4000)
+
+
+def test_every_name_of_now_is_one_of_0_26() -> None:
+    families = dict(
+        line.split() for line in page("vllm-0.26.0-families.txt").splitlines() if line[0] != "#"
+    )
+    for names in (RUNNING, WAITING, KV_USAGE, CACHE_CONFIG):
+        assert families[names[0]] == "gauge"
+    for names in (PROMPT_TOKENS, GENERATION_TOKENS):
+        assert families[names[0]] == "counter"
+    for names in (LATENCIES.first_token, LATENCIES.per_token, LATENCIES.queue, LATENCIES.request):
+        assert families[names[0]] == "histogram"
 
 
 def test_an_old_name_beside_the_new_one_is_not_added() -> None:

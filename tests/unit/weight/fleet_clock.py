@@ -25,7 +25,8 @@ class FleetClock:
 
     ``traffic`` holds what every tick brings to a node, by name, for as long as the node may get
     anything; ``frozen`` engines work on nothing; ``without_counters`` have pages without tokens;
-    ``engine_running`` is what a page says where that is not what is open.
+    ``steps`` is what a page says whose tokens count at a request's end; ``engine_running`` is what
+    a page says where that is not what is open.
     """
 
     def __init__(self, *names: str, settings: StateSettings | None = None) -> None:
@@ -38,6 +39,7 @@ class FleetClock:
         self.without_agent: set[str] = set()
         self.frozen: set[str] = set()
         self.without_counters: set[str] = set()
+        self.steps: dict[str, Signal] = {}
         self.kv_usage: defaultdict[str, float] = defaultdict(lambda: 0.5)
         self.drains: dict[str, float] = {}
         self.held: set[str] = set()
@@ -159,6 +161,7 @@ class FleetClock:
             running=running,
             generation_tokens_total=tokens,
             prompt_tokens_total=ABSENT,
+            steps_total=self.steps.get(name, ABSENT),
         )
         return replace(found, engine=engine)
 

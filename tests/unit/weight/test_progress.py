@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from isocost.model import UNSUPPORTED, measured
 from tests.unit.weight.fleet_clock import TICK_S, FleetClock, NodeState, Reason
 
 E, SV, SU = NodeState.EJECTED, NodeState.SERVING, NodeState.SUSPECT
@@ -93,6 +94,27 @@ def test_without_the_engines_counters_nothing_is_concluded() -> None:
     hang(clock, 10)
     clock.run(60.0)
     assert clock.path("b") == [(SV, Reason.OK)]
+
+
+def test_tokens_that_count_at_a_requests_end_prove_no_hang() -> None:
+    clock = fleet()
+    clock.steps["b"] = UNSUPPORTED
+    clock.run(1.0)
+    hang(clock, 10)
+    clock.run(60.0)
+    assert clock.path("b") == [(SV, Reason.OK)]
+
+
+def test_steps_are_signs_of_life_where_tokens_are_none() -> None:
+    clock = fleet()
+    clock.steps["b"] = measured(0)
+    hang(clock, 4)
+    for step in range(100):
+        clock.steps["b"] = measured(step)
+        clock.tick()
+    assert clock.path("b") == [(SV, Reason.OK)]
+    clock.start("b", 4)
+    assert clock.seconds_until("b", E, 10.0) == pytest.approx(5.0, abs=2 * TICK_S)
 
 
 def test_clients_that_give_up_at_once_are_no_evidence() -> None:

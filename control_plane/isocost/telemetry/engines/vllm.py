@@ -1,18 +1,32 @@
-"""vLLM's metrics page, old names and new, as an EngineSample."""
+"""vLLM's metrics page, 0.2 to 0.26, as an EngineSample.
+
+A page of several engines (data parallel) has each series once per engine, told apart by the label
+``engine``.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from isocost.errors import TelemetryError
 from isocost.model import ABSENT, EngineSample, Signal, measured
 from isocost.telemetry.engines.exposition import PageReader, Point
+from isocost.telemetry.engines.histogram import LatencyNames
+from isocost.telemetry.engines.page import (
+    EnginePage,
+    is_usable,
+    series,
+    share,
+    started,
+    total,
+    usable,
+)
 
+PREFIXES = ("vllm:",)
 #: Newest name first. When a page has several, the first one counts: they are the same thing.
 RUNNING = ("vllm:num_requests_running",)
 WAITING = ("vllm:num_requests_waiting",)
+#: gpu_cache_usage_perc until the early V1 engine.
 KV_USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
 PROMPT_TOKENS = ("vllm:prompt_tokens_total",)
 GENERATION_TOKENS = ("vllm:generation_tokens_total",)
@@ -24,22 +38,17 @@ STARTED = (
     "vllm:prompt_tokens_created",
     "vllm:generation_tokens_created",
 )
+LATENCIES = LatencyNames(
+    first_token=("vllm:time_to_first_token_seconds",),
+    # time_per_output_token_seconds in V0 and the early V1 engine.
+    per_token=("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"),
+    queue=("vllm:request_queue_time_seconds",),
+    request=("vllm:e2e_request_latency_seconds",),
+)
 #: Counts of more digits than this are none: no cache has so many tokens.
 MAX_DIGITS = 12
-#: A start so far away is none, and no part of an identity.
-MAX_STARTED_UNIX_S = 1e12
 _ENGINE = (*RUNNING, *WAITING, *KV_USAGE, *PROMPT_TOKENS, *GENERATION_TOKENS, *CACHE_CONFIG)
 _READER = PageReader((*_ENGINE, *STARTED))
-
-Found = dict[str, list[Point]]
-
-
-@dataclass(frozen=True, slots=True)
-class EnginePage:
-    """``started_unix_s`` is None when the page does not tell it."""
-
-    sample: EngineSample
-    started_unix_s: float | None
 
 
 def read_page(page: str) -> EnginePage:
@@ -47,54 +56,42 @@ def read_page(page: str) -> EnginePage:
     found = _READER.read(page)
     if not any(name in found for name in _ENGINE):
         raise TelemetryError("not a vLLM metrics page")
+    pools = _pools(series(found, CACHE_CONFIG))
     return EnginePage(
         EngineSample(
-            running=_sum(_series(found, RUNNING)),
-            waiting=_sum(_series(found, WAITING)),
-            kv_usage=_mean_ratio(_series(found, KV_USAGE)),
-            kv_pool_tokens=_kv_pool(_series(found, CACHE_CONFIG)),
-            prompt_tokens_total=_sum(_series(found, PROMPT_TOKENS)),
-            generation_tokens_total=_sum(_series(found, GENERATION_TOKENS)),
+            running=total(usable(series(found, RUNNING))),
+            waiting=total(usable(series(found, WAITING))),
+            kv_usage=_kv_usage(series(found, KV_USAGE), pools),
+            kv_pool_tokens=measured(float(sum(pools.values()))) if pools else ABSENT,
+            prompt_tokens_total=total(usable(series(found, PROMPT_TOKENS))),
+            generation_tokens_total=total(usable(series(found, GENERATION_TOKENS))),
         ),
-        _started(found),
+        started(series(found, STARTED)),
+        "vllm",
     )
 
 
-def _series(found: Found, names: Sequence[str]) -> list[Point]:
-    return next((found[name] for name in names if name in found), [])
+def _kv_usage(points: Iterable[Point], pools: dict[str, int]) -> Signal:
+    return share(
+        [(point.value, pools.get(_engine(point))) for point in points if is_usable(point.value)]
+    )
 
 
-def _usable(points: Iterable[Point]) -> list[float]:
-    return [point.value for point in points if math.isfinite(point.value) and point.value >= 0]
-
-
-def _sum(points: list[Point]) -> Signal:
-    """Counts: the engines of a node (data parallel) add up."""
-    values = _usable(points)
-    total = sum(values)
-    return measured(total) if values and math.isfinite(total) else ABSENT
-
-
-def _mean_ratio(points: list[Point]) -> Signal:
-    """Shares: two engines at 0.4 make 0.4; vLLM sometimes tells a little more than 1."""
-    values = _usable(points)
-    return measured(min(sum(values) / len(values), 1.0)) if values else ABSENT
-
-
-def _kv_pool(points: list[Point]) -> Signal:
-    tokens = 0
+def _pools(points: Iterable[Point]) -> dict[str, int]:
+    """Tokens of the KV cache by engine."""
+    pools: dict[str, int] = {}
     for point in points:
         blocks, size = point.labels.get("num_gpu_blocks", ""), point.labels.get("block_size", "")
         # "None" before the engine has measured its memory.
-        if _is_count(blocks) and _is_count(size):
-            tokens += int(blocks) * int(size)
-    return measured(float(tokens)) if tokens else ABSENT
+        if _is_count(blocks) and _is_count(size) and int(blocks) * int(size) > 0:
+            engine = _engine(point)
+            pools[engine] = pools.get(engine, 0) + int(blocks) * int(size)
+    return pools
+
+
+def _engine(point: Point) -> str:
+    return point.labels.get("engine", "")
 
 
 def _is_count(text: str) -> bool:
     return text.isdecimal() and len(text) <= MAX_DIGITS
-
-
-def _started(found: Found) -> float | None:
-    values = [value for value in _usable(_series(found, STARTED)) if 0 < value < MAX_STARTED_UNIX_S]
-    return min(values) if values else None
