@@ -2,14 +2,15 @@
 
 Each target is an Envoy of its own in front of the same eight nodes; `isocost bench` sends every
 slice of the trace through one after the other. Loads are shares of what the fleet can serve of
-the trace, which the engine's model tells.
+the trace, which the engine's model tells. With --pure the documents' policies stand alone: what a
+worker did since the last table does not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from isocost.bench.load import load
@@ -28,6 +29,8 @@ MAX_NUM_SEQS = 128
 #: ten times an Azure one, and Azure's 3,118 are too few for the whole run.
 ROUNDS = {"azure-conv": (5, 15, "2"), "mooncake": (4, 30, "1")}
 SLO = "ttft_ms=1000,tpot_ms=50"
+#: The documents' policies; equal_cost without a projection is nobody's.
+PURE = ("weighted_random", "min_entropy")
 
 
 def fleet_capacity_per_s(trace: str, seed: int) -> float:
@@ -42,7 +45,15 @@ def engine_of(kind: str) -> Callable[[], Engine]:
     return lambda: Engine(hardware.speed, hardware.kv_blocks, MAX_NUM_SEQS)
 
 
-def start(stage: Stage, seed: int) -> dict[str, str]:
+def filters(pure: bool) -> Mapping[str, Mapping[str, object]]:
+    """The control planes' ``filter`` sections by target; the others are compared with the first."""
+    if pure:
+        off = {"projection": False, "dispersion": False}
+        return {policy: {"policy": policy, **off} for policy in PURE}
+    return {policy: {"policy": policy} for policy in ("equal_cost", *PURE)}
+
+
+def start(stage: Stage, seed: int, pure: bool) -> dict[str, str]:
     """Everything; the gateways' URLs by target."""
     for node in NODES:
         stage.start_nodes(
@@ -56,8 +67,8 @@ def start(stage: Stage, seed: int) -> dict[str, str]:
     entropy = {"capacity": CAPACITY}
     addresses = [f"127.0.0.1:{node.port}" for node in NODES]
     targets = {
-        policy: stage.start_ours(policy, agents, entropy=entropy)
-        for policy in ("equal_cost", "weighted_random", "min_entropy")
+        policy: stage.start_ours(policy, agents, filter=dict(section), entropy=entropy)
+        for policy, section in filters(pure).items()
     }
     for policy in ("round_robin", "least_request"):
         targets[policy] = stage.start_plain(policy.upper(), addresses)
@@ -69,12 +80,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--trace", action="append", choices=ROUNDS, help="default: both")
     parser.add_argument("--load", action="append", type=float, help="default: 0.5 and 0.8")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--pure",
+        action="store_true",
+        help="only the documents' policies and Envoy's, with filter.projection and "
+        "filter.dispersion off",
+    )
     parser.add_argument("--out", type=Path, default=Path("build/policies"))
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
     with Processes(options.out) as processes:
         stage = Stage(processes, options.out, MODEL)
-        urls = start(stage, options.seed)
+        urls = start(stage, options.seed, options.pure)
         stage.wait_ready(len(NODES))
         for trace in options.trace or ROUNDS:
             capacity = fleet_capacity_per_s(trace, options.seed)

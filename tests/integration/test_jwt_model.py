@@ -108,6 +108,8 @@ async def test_a_verified_caller_goes_where_the_claim_says(
         for _ in range(5):
             assert (await post(client, envoy, bearer(token), BODY))[0] == 200
         assert len(nodes["large"].received) == 5
+        # The body asks for the small one.
+        assert list((await envoy.stats("model_mismatches")).values()) == [5]
         assert not nodes["small"].received
         received = nodes["large"].received[0]
         assert received.headers["authorization"] == f"Bearer {token}"

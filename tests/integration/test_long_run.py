@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from isocost.model import Node
+from tests.benchmark.bench_json import at_most, record
 from tests.integration.conftest import StartBackend, StartEnvoy
 from tests.integration.harness.envoy import Envoy, local_bootstrap
 from tests.integration.harness.fast_control_plane import command
@@ -27,6 +28,8 @@ PUSHES = int(os.environ.get("ISOCOST_PUSHES", "50000"))
 #: What a working process fills (V8's heap, buffers, caches) has its size after this part.
 WARM_UP = 0.25
 FLAT_SHARE = 0.02
+#: The bar of the figures in build/bench.json, for a day's pushes.
+MOST_GROWTH = 1.05
 DEADLINE_S = max(300.0, PUSHES / 100)
 
 
@@ -61,7 +64,9 @@ async def test_fifty_thousand_pushes_leave_no_trace_in_memory(
     backends = [await start_backend(f"node-{number}") for number in range(NODES)]
     port = free_port()
     control_plane = start_fast(port, [backend.node for backend in backends])
-    await require_flat(control_plane, start_envoy(local_bootstrap(port), 2), PUSHES)
+    before, after = await sizes_over(control_plane, start_envoy(local_bootstrap(port), 2), PUSHES)
+    record_growth(before, after)
+    require_flat(before, after)
 
 
 async def test_ten_thousand_restarts_of_nodes_leave_no_trace(
@@ -74,13 +79,16 @@ async def test_ten_thousand_restarts_of_nodes_leave_no_trace(
     control_plane = start_fast(
         port, [backend.node for backend in backends], [backend.address for backend in spare]
     )
-    await require_flat(control_plane, start_envoy(local_bootstrap(port), 2), RESTARTS)
+    before, after = await sizes_over(control_plane, start_envoy(local_bootstrap(port), 2), RESTARTS)
+    require_flat(before, after)
     # All of them served, so that all of them were in the filter's books.
     assert all(backend.received for backend in [*backends, *spare])
 
 
-async def require_flat(control_plane: Process, envoy: Envoy, pushes: int) -> None:
-    """Under load, from the warm-up on: no more memory, no more statistics, no failed request."""
+async def sizes_over(
+    control_plane: Process, envoy: Envoy, pushes: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """After the warm-up and after all pushes, under load of which no request failed."""
     await wait_for_members(envoy, NODES, NODES)
     async with SteadyLoad(envoy.url, per_s=50) as load:
         await wait_until(lambda: pushed(control_plane) >= WARM_UP * pushes, "warm-up", DEADLINE_S)
@@ -89,6 +97,18 @@ async def require_flat(control_plane: Process, envoy: Envoy, pushes: int) -> Non
         after = await sizes(envoy, control_plane)
     print(f"{pushes} pushes: {before} -> {after}; {load.sent} requests")
     assert load.failures == []
+    return before, after
+
+
+def record_growth(before: dict[str, int], after: dict[str, int]) -> None:
+    for name, process in (("envoy", "Envoy kB"), ("control", "control plane kB")):
+        growth = round(after[process] / before[process], 4)
+        note = f"{before[process]} to {after[process]} kB from {WARM_UP:.0%} of {PUSHES} pushes on"
+        record(at_most(f"soak.rss_growth.{name}", growth, "ratio", MOST_GROWTH, note=note))
+
+
+def require_flat(before: dict[str, int], after: dict[str, int]) -> None:
+    """No more memory and no more statistics."""
     assert after["statistics"] == before["statistics"]
     for process in ("Envoy kB", "control plane kB"):
         assert after[process] <= before[process] * (1 + FLAT_SHARE)

@@ -8,6 +8,8 @@ import random
 from datetime import datetime
 from typing import Any
 
+import pytest
+
 from tests.integration.harness.fleet import (
     FakeNode,
     Fleet,
@@ -24,9 +26,11 @@ CHANGE_TO_PICK_S = 0.450
 TRIES = 20
 
 
-async def test_five_thousand_requests_follow_the_pushed_weights(fleet: Fleet) -> None:
-    # The pure draw: the cap takes from the nodes with the smallest shares what chance gives them.
-    fleet.dispersion = False
+@pytest.mark.parametrize("dispersion", [True, False])
+async def test_five_thousand_requests_follow_the_pushed_weights(
+    fleet: Fleet, dispersion: bool
+) -> None:
+    fleet.dispersion = dispersion
     await fleet.start(4)
     weights = {"node-1": 1.0, "node-2": 0.5, "node-3": 0.25, "node-4": 0.1}
     for name, weight in weights.items():

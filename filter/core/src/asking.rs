@@ -2,9 +2,10 @@
 
 use crate::headers::Headers;
 use crate::jwt;
-use crate::model_source::Source;
+use crate::model_source::{Source, MAX_SOURCES};
 use crate::number::whole_number;
 use crate::profile::{name_hash, Api, Profile, Scanner};
+use crate::roster::Roster;
 
 /// Beyond this a length is a lie.
 const MAX_CONTENT_LENGTH: u64 = 1 << 40;
@@ -18,10 +19,21 @@ pub struct Asked {
     pub profile: Option<Profile>,
     /// The model's name, as it was sent; never empty.
     pub model: Option<Vec<u8>>,
+    /// Another name that a source behind that one's has.
+    pub other_model: Option<Vec<u8>>,
     /// The hash of the user.
     pub user: Option<u64>,
     pub read_bytes: u64,
     pub content_length: Option<u64>,
+}
+
+impl Asked {
+    /// Do its sources name different models? Two names of one model are no contradiction.
+    pub fn names_two_models(&self, roster: &Roster) -> bool {
+        let served = |name: &Vec<u8>| roster.model(name).map(|model| roster.cache_name(model));
+        let Some(other) = &self.other_model else { return false };
+        served(other).is_none_or(|other| self.model.as_ref().and_then(served) != Some(other))
+    }
 }
 
 /// Reads a request piece by piece.
@@ -83,9 +95,11 @@ impl Asking {
         let mut profile = self.scanner.map(|scanner| scanner.finish());
         let in_body = profile.as_mut().and_then(|profile| profile.model.take());
         let user_in_body = profile.as_ref().and_then(|profile| profile.user);
+        let (model, other_model) = self.model.names(in_body.map(String::into_bytes));
         Asked {
             api: self.api,
-            model: self.model.name(in_body.map(String::into_bytes)),
+            model,
+            other_model,
             user: self.user.user(user_in_body),
             profile,
             read_bytes: self.read_bytes,
@@ -97,20 +111,19 @@ impl Asking {
 /// A name that can come from several places, of which the first counts that has one.
 #[derive(Default)]
 struct Named {
-    /// Of the sources before the body, ...
-    before: Option<Vec<u8>>,
-    /// ... and behind it.
-    after: Option<Vec<u8>>,
-    body: bool,
+    /// By source; that of the body comes last.
+    found: [Option<Vec<u8>>; MAX_SOURCES],
+    /// The body's number among the sources.
+    body: Option<usize>,
 }
 
 impl Named {
     fn begin(headers: &[u8], sources: &[Source]) -> Named {
         let mut named = Named::default();
-        for source in sources {
+        for (number, (source, place)) in sources.iter().zip(&mut named.found).enumerate() {
             let found = match source {
                 Source::Body => {
-                    named.body = true;
+                    named.body = named.body.or(Some(number));
                     continue;
                 }
                 Source::Header(name) => value(headers, name.as_bytes()).map(<[u8]>::to_vec),
@@ -118,21 +131,27 @@ impl Named {
                     .and_then(|token| jwt::claim(token, claim))
                     .map(String::into_bytes),
             };
-            let place = if named.body { &mut named.after } else { &mut named.before };
-            if place.is_none() {
-                *place = found.filter(|name| !name.is_empty());
-            }
+            *place = found.filter(|name| !name.is_empty());
         }
         named
     }
 
-    fn name(self, in_body: Option<Vec<u8>>) -> Option<Vec<u8>> {
-        self.before.or(in_body.filter(|_| self.body)).or(self.after)
+    /// The name that counts, and the first that is another.
+    fn names(mut self, in_body: Option<Vec<u8>>) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+        if let Some(place) = self.body.and_then(|number| self.found.get_mut(number)) {
+            *place = in_body;
+        }
+        let mut names = self.found.into_iter().flatten();
+        let first = names.next();
+        let other = names.find(|name| Some(name) != first.as_ref());
+        (first, other)
     }
 
     fn user(self, in_body: Option<u64>) -> Option<u64> {
-        let key = |name: Option<Vec<u8>>| name.and_then(|name| name_hash(&name));
-        key(self.before).or(in_body.filter(|_| self.body)).or(key(self.after))
+        self.found.iter().enumerate().find_map(|(number, name)| match name {
+            Some(name) => name_hash(name),
+            None => in_body.filter(|_| self.body == Some(number)),
+        })
     }
 }
 

@@ -16,7 +16,7 @@ pub enum Source {
 /// What `parse_sources` takes, for the text of an error.
 pub const ALLOWED_SOURCES: &str =
     "one to four of header:<name>, jwt:<claim> and body, with commas between";
-const MAX_SOURCES: usize = 4;
+pub(crate) const MAX_SOURCES: usize = 4;
 
 /// The places in their order, from a text such as "header:x-model,jwt:model,body"; None if it is
 /// anything else.

@@ -96,6 +96,9 @@ pub fn choose(
     let roster = fleet.roster();
     choice.roster = Some(Rc::clone(roster));
     (decision.table_version, decision.age_ms) = (fleet.version(), fleet.age_ms(now_unix_ms));
+    if asked.names_two_models(roster) {
+        vm.metrics.model_mismatches.increment();
+    }
     if let Some(name) = &asked.model {
         choice.model = roster.model(name);
         if choice.model.is_none() && roster.names_models() {

@@ -16,6 +16,8 @@ pub struct Metrics {
     pub nacks: Counter,
     /// Envoy's cluster did not have a listed node any more.
     pub stale_choices: Counter,
+    /// Sources of a request's model that name different ones.
+    pub model_mismatches: Counter,
     fallback_no_table: Counter,
     fallback_stale_table: Counter,
     fallback_no_eligible: Counter,
@@ -32,6 +34,7 @@ impl Metrics {
             streams_opened: Counter::define("isocost.feed_streams_opened"),
             nacks: Counter::define("isocost.feed_nacks"),
             stale_choices: Counter::define("isocost.stale_choices"),
+            model_mismatches: Counter::define("isocost.model_mismatches"),
             fallback_no_table: Counter::define("isocost.fallback_no_table"),
             fallback_stale_table: Counter::define("isocost.fallback_stale_table"),
             fallback_no_eligible: Counter::define("isocost.fallback_no_eligible"),

@@ -45,6 +45,13 @@ pub(super) fn append(slots: &[u32], part: &dyn Fn(u32) -> f32, out: &mut Vec<Cel
     }
 }
 
+/// The random number for a draw where cells and their sides lie on one line, of which the upper half
+/// of `place` is a point: numbers that are spread evenly draw evenly.
+pub(super) fn from_line(cells: usize, place: u64) -> u64 {
+    let point = place >> 32;
+    (point << 32) | u64::from((point as u32).wrapping_mul(cells as u32))
+}
+
 /// One draw: the upper half of `random` chooses the cell, its lower half the side.
 pub(super) fn draw(cells: &[Cell], random: u64) -> Option<u32> {
     let cell = cells.get(below(cells.len(), random))?;

@@ -5,6 +5,7 @@ use core::cell::Cell;
 use super::alias::{self, Cell as AliasCell};
 use super::alternates::Hosts;
 use super::min_entropy::Order;
+use super::weighted_random::Draws;
 use super::Policy;
 use crate::fleet::Fleet;
 use crate::load::Load;
@@ -48,6 +49,8 @@ pub(crate) struct Pool {
     pub(super) hosts: Hosts,
     /// Only for min_entropy.
     pub(super) order: Order,
+    /// Only for weighted_random.
+    pub(super) draws: Draws,
     /// What this VM sent to the pool's nodes since the table came.
     pub(super) dispatched: Cell<u32>,
     /// Requests, as projected for the whole fleet.
@@ -90,6 +93,7 @@ impl Pool {
             roomy: Vec::with_capacity(ROOMY + 1),
             hosts: Hosts::build(roster, &|slot| share(slot) > 0.0),
             order: Order::default(),
+            draws: Draws::default(),
             dispatched: Cell::new(0),
             open: Cell::new(0.0),
             places: Vec::new(),

@@ -3,6 +3,9 @@
 use isocost_core::asking::{Asked, Asking};
 use isocost_core::model_source::parse_sources;
 use isocost_core::profile::{name_hash, Api};
+use isocost_core::roster::{NodeModel, Roster, RosterNode};
+
+use crate::fixtures::node;
 
 const BODY: &[u8] = br#"{"model": "in-body", "user": "ann", "messages": []}"#;
 /// {"model": "in-token", "sub": "bob"}
@@ -47,6 +50,38 @@ fn the_first_source_that_has_a_model_counts() {
     assert_eq!(model(&all, "body,jwt:model", b"").as_deref(), Some("in-token"));
     assert_eq!(model(&all, "header:absent", BODY), None);
     assert_eq!(model(&[("x-model", "")], "header:x-model,body", BODY).as_deref(), Some("in-body"));
+}
+
+#[test]
+fn sources_that_name_different_models_are_noticed() {
+    let names = |names: &[&str]| names.iter().copied().map(String::from).collect();
+    let model = NodeModel {
+        name: String::from("in-body"),
+        aliases: names(&["alias"]),
+        adapters: names(&["adapter"]),
+        ..NodeModel::default()
+    };
+    let named = vec![RosterNode { models: vec![model], ..node(0, "h0") }];
+    let roster = Roster::new(1, named).unwrap();
+    let unnamed = Roster::new(1, vec![node(0, "h0")]).unwrap();
+    let contradict = |header: &str, from: &str, body: &[u8], roster: &Roster| {
+        asked(&[("x-model", header), ("authorization", TOKEN)], from, "body", body)
+            .names_two_models(roster)
+    };
+    for from in ["header:x-model,body", "body,header:x-model"] {
+        assert!(contradict("other", from, BODY, &roster), "{from}");
+        assert!(contradict("adapter", from, BODY, &roster), "{from}");
+        assert!(contradict("alias", from, BODY, &unnamed), "{from}");
+        for same in ["in-body", "alias", ""] {
+            assert!(!contradict(same, from, BODY, &roster), "{from}, {same}");
+        }
+        assert!(!contradict("other", from, b"{}", &roster), "{from}");
+    }
+    // The first two agree.
+    assert!(contradict("in-body", "header:x-model,body,jwt:model", BODY, &roster));
+    assert!(contradict("other", "header:x-model,jwt:model", BODY, &roster));
+    // Only sources that are asked count.
+    assert!(!contradict("other", "header:x-model,jwt:absent", BODY, &roster));
 }
 
 #[test]

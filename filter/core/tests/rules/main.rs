@@ -6,6 +6,7 @@ mod asking;
 mod attempts;
 mod backlog;
 mod bursts;
+mod capped_shares;
 mod config;
 mod decoding;
 mod eligibility;
