@@ -57,6 +57,16 @@ def _utilisation(handle: Any) -> tuple[float, float]:
     return rates.gpu / 100, rates.memory / 100
 
 
+def _clocks_event_reasons(handle: Any) -> int:
+    try:
+        return pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+    except pynvml.NVMLError as error:
+        if error.value != pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+            raise
+    # The name that drivers before 535 have for it.
+    return pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+
+
 LOAD = (Call(("gpu_utilisation", "memory_busy"), _utilisation),)
 
 #: The order is that of use: what waits 20 ms comes last.
@@ -95,7 +105,7 @@ CONDITION = (
     ),
     _one("temperature_celsius", pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
     _one("power_watts", pynvml.nvmlDeviceGetPowerUsage, unit=1e-3),
-    _one("clocks_event_reasons", pynvml.nvmlDeviceGetCurrentClocksEventReasons),
+    _one("clocks_event_reasons", _clocks_event_reasons),
     Call(("mig_enabled",), lambda handle: pynvml.nvmlDeviceGetMigMode(handle)[:1]),
     _one(
         "pcie_tx_bytes_per_s",
@@ -156,6 +166,18 @@ def _memory_values(info: Any, reserved: float | None) -> Sequence[float | None]:
     if info.total == 0:
         return (None, None, None, None)
     return (float(info.total), float(info.free), float(info.used), reserved)
+
+
+def compute_processes(handle: Any) -> Sequence[Any]:
+    """By the versions that the binding names: where the driver's newest is another, the name
+    without a version raises what is no NVMLError.
+    """
+    try:
+        return pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
+    except pynvml.NVMLError as error:
+        if error.value != pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+            raise
+    return pynvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
 
 
 def text(value: str | bytes) -> str:

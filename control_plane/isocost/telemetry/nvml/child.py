@@ -9,7 +9,7 @@ import sys
 import time
 from typing import BinaryIO
 
-from isocost.telemetry.nvml.messages import send
+from isocost.telemetry.nvml.messages import READING, SCANNING, send
 from isocost.telemetry.nvml.reader import Reader
 
 LOOPS = ("load", "condition")
@@ -38,8 +38,9 @@ def _run(loop: str, interval_s: float, rescan_s: float, out: BinaryIO) -> None:
     next_s = time.monotonic()
     while True:
         if reader.scan_due:
-            send(out, None)
+            send(out, SCANNING)
             reader.scan(xids=loop == "condition")
+            send(out, READING)
         send(out, reader.load() if loop == "load" else reader.condition())
         # A round that took too long delays the later ones; it is not made up for.
         next_s = max(next_s + interval_s, time.monotonic())

@@ -41,6 +41,10 @@ class XidEvents:
         if gpus and not self._uuids:
             self.heard = UNSUPPORTED
 
+    @property
+    def listening(self) -> bool:
+        return bool(self._uuids)
+
     def close(self) -> None:
         events, self._set, self._uuids = self._set, None, {}
         if events is not None:
@@ -52,7 +56,7 @@ class XidEvents:
         """
         found: list[tuple[str, int]] = []
         alive = False
-        while self._uuids and len(found) < MAX_XIDS:
+        while self.listening and len(found) < MAX_XIDS:
             try:
                 event = pynvml.nvmlEventSetWait(self._set, 0)
             except pynvml.NVMLError as error:
@@ -62,7 +66,7 @@ class XidEvents:
                 uuid = self._uuids.get(_address(event.device), "")
                 found.append((uuid, event.eventData))
         else:
-            alive = bool(self._uuids)
+            alive = self.listening
         self._count += len(found)
         if alive:
             self.heard = measured(float(self._count))

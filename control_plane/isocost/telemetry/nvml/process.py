@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
-from isocost.telemetry.nvml.messages import HEADER
+from isocost.telemetry.nvml.messages import HEADER, SCANNING
 from isocost.telemetry.nvml.sample import GpuCondition, GpuIdentity, GpuLoad, Item, Round, aged
 
 #: Utilisation and memory change with every step of an engine, the rest in seconds at most.
@@ -36,6 +36,8 @@ RESCAN_S = 30.0
 #: Between the end of a reader and the next one: twice as long each time, until one has lived.
 BACKOFF_MIN_S = 0.5
 BACKOFF_MAX_S = 30.0
+#: An agent that ends waits so long for a reader that it killed.
+KILL_PATIENCE_S = 1.0
 #: Xids that nobody has asked for; the oldest go first.
 MAX_XIDS = 1024
 
@@ -66,6 +68,7 @@ class NvmlProcess(Generic[Item]):
         self._round: Round[Item] | None = None
         self._xids: collections.deque[tuple[str, int]] = collections.deque(maxlen=MAX_XIDS)
         self._told: str | None = None
+        self._alive = False
         #: The process now running, and how many were started.
         self.pid: int | None = None
         self.starts = 0
@@ -77,7 +80,7 @@ class NvmlProcess(Generic[Item]):
         if self._round is None:
             return None
         age_s = max(self._clock() - self._round.taken_s, 0.0)
-        fresh_s = -1.0 if self.pid is None else self._fresh_s
+        fresh_s = self._fresh_s if self._alive else -1.0
         latest: Round[Item] = aged(self._round, age_s, fresh_s)
         return latest
 
@@ -113,14 +116,20 @@ class NvmlProcess(Generic[Item]):
         assert process.stdout is not None
         self.pid, self.starts = process.pid, self.starts + 1
         try:
-            return await self._listen(process.stdout)
-        finally:
-            self.pid = None
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            # A process inside a driver that hangs ends when the driver lets it go: there must not
-            # be a second one until then. Who cancels does not wait for that.
+            reason = await self._listen(process.stdout)
+            _kill(process)
+            # Inside a driver that hangs it ends when the driver lets it go: there must not be a
+            # second one until then.
             await process.wait()
+        except asyncio.CancelledError:
+            _kill(process)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(KILL_PATIENCE_S):
+                    await process.wait()
+            raise
+        finally:
+            self._alive, self.pid = False, None
+        return reason
 
     async def _listen(self, pipe: asyncio.StreamReader) -> str:
         patience_s = SCAN_PATIENCE_S
@@ -130,14 +139,15 @@ class NvmlProcess(Generic[Item]):
                     (length,) = HEADER.unpack(await pipe.readexactly(HEADER.size))
                     message = pickle.loads(await pipe.readexactly(length))
             except TimeoutError:
+                self._alive = False
                 return f"hangs: no word for {patience_s:g} s"
             except asyncio.IncompleteReadError:
+                self._alive = False
                 return "died"
-            if message is None:
-                patience_s = SCAN_PATIENCE_S
+            patience_s = SCAN_PATIENCE_S if message == SCANNING else self._patience_s
+            if not isinstance(message, Round):
                 continue
-            patience_s = self._patience_s
-            self._round = message
+            self._round, self._alive = message, True
             self._xids.extend(message.xids)
             self._tell(message.error)
 
@@ -150,6 +160,11 @@ class NvmlProcess(Generic[Item]):
         else:
             log.info("the %s reader reads the GPUs", self._loop)
         self._told = error
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from isocost.telemetry.nvml.calls import (
     UNSUPPORTING,
     WITHOUT_DRIVER,
     Call,
+    compute_processes,
     link_calls,
     link_name,
     memory,
@@ -33,6 +34,7 @@ from isocost.telemetry.nvml.sample import (
     Item,
     NvLink,
     Round,
+    aged,
 )
 
 #: After a lost GPU or driver, at first; then twice as long each time, up to the usual time between
@@ -48,6 +50,8 @@ class _Device:
     identity: GpuIdentity
     links: tuple[tuple[int, str], ...] = ()
     lost: bool = False
+    #: As of the last time that they could be read.
+    processes: tuple[GpuProcess, ...] = ()
 
     @property
     def is_slice(self) -> bool:
@@ -131,6 +135,7 @@ class Reader:
             self._keep("", "xids", heard)
         else:
             heard = self._last("", "xids") if heard.known else heard
+            self._trouble = self._trouble or self._events.listening
         self._end()
         return Round(started_s, tuple(self._marked(gpus)), self._error, xids, heard)
 
@@ -159,7 +164,8 @@ class Reader:
             except pynvml.NVMLError as error:
                 if error.value in WITHOUT_DRIVER:
                     raise
-                unreadable += 1
+                # A container may not see all the GPUs of its machine.
+                unreadable += error.value != pynvml.NVML_ERROR_NO_PERMISSION
         # A GPU that NVML lists but does not open has no UUID there: it is one of those that went.
         uuids = {device.identity.uuid for device in found}
         gone = [device for device in self._devices if device.identity.uuid not in uuids]
@@ -218,14 +224,18 @@ class Reader:
         listed: list[GpuProcess] = []
 
         def count(handle: Any) -> tuple[float]:
-            for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle):
+            for process in compute_processes(handle):
                 used = process.usedGpuMemory
                 known = UNSUPPORTED if used is None else measured(float(used))
                 listed.append(GpuProcess(process.pid, known))
             return (float(len(listed)),)
 
-        signals = self._read(device, Call(("compute_processes",), count))
-        return {**signals, "processes": tuple(listed)}
+        (signal,) = self._read(device, Call(("compute_processes",), count)).values()
+        if signal.state is SignalState.STALE:
+            listed = [aged(process, signal.age_s, fresh_s=-1.0) for process in device.processes]
+        else:
+            device.processes = tuple(listed)
+        return {"compute_processes": signal, "processes": tuple(listed)}
 
     def _read(self, device: _Device, call: Call) -> dict[str, Signal]:
         """One call's signals; a failure is each one's own."""
