@@ -1,4 +1,4 @@
-"""The reader on NVIDIA's own binding and a library without a GPU: values, and each error's state."""
+"""The reader on NVIDIA's own binding and a library without a GPU: values and errors' states."""
 
 from __future__ import annotations
 

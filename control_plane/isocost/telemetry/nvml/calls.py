@@ -57,7 +57,7 @@ def _utilisation(handle: Any) -> tuple[float, float]:
     return rates.gpu / 100, rates.memory / 100
 
 
-def _clocks_event_reasons(handle: Any) -> int:
+def _clocks_event_reasons(handle: Any) -> Any:
     try:
         return pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
     except pynvml.NVMLError as error:
@@ -168,7 +168,7 @@ def _memory_values(info: Any, reserved: float | None) -> Sequence[float | None]:
     return (float(info.total), float(info.free), float(info.used), reserved)
 
 
-def compute_processes(handle: Any) -> Sequence[Any]:
+def compute_processes(handle: Any) -> Any:
     """By the versions that the binding names: where the driver's newest is another, the name
     without a version raises what is no NVMLError.
     """

@@ -95,15 +95,14 @@ class NvmlProcess(Generic[Item]):
         backoff_s = BACKOFF_MIN_S
         while True:
             started_s = self._clock()
-            reason = await self._live()
-            self._tell(f"the {self._loop} reader {reason}")
+            await self._live()
             if self._clock() - started_s > BACKOFF_MAX_S:
                 backoff_s = BACKOFF_MIN_S
             await asyncio.sleep(backoff_s)
             backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
 
-    async def _live(self) -> str:
-        """One process from start to end; why it ended."""
+    async def _live(self) -> None:
+        """One process from start to end."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", _CHILD, self._loop, *self._arguments),
@@ -112,11 +111,14 @@ class NvmlProcess(Generic[Item]):
                 env=self._environment,
             )
         except OSError as error:
-            return f"did not start: {error}"
+            self._tell(f"the {self._loop} reader did not start: {error}")
+            return
         assert process.stdout is not None
         self.pid, self.starts = process.pid, self.starts + 1
         try:
             reason = await self._listen(process.stdout)
+            self._alive = False
+            self._tell(f"the {self._loop} reader {reason}")
             _kill(process)
             # Inside a driver that hangs it ends when the driver lets it go: there must not be a
             # second one until then.
@@ -129,9 +131,9 @@ class NvmlProcess(Generic[Item]):
             raise
         finally:
             self._alive, self.pid = False, None
-        return reason
 
     async def _listen(self, pipe: asyncio.StreamReader) -> str:
+        """Take its rounds; why there are no more."""
         patience_s = SCAN_PATIENCE_S
         while True:
             try:
@@ -139,10 +141,8 @@ class NvmlProcess(Generic[Item]):
                     (length,) = HEADER.unpack(await pipe.readexactly(HEADER.size))
                     message = pickle.loads(await pipe.readexactly(length))
             except TimeoutError:
-                self._alive = False
                 return f"hangs: no word for {patience_s:g} s"
             except asyncio.IncompleteReadError:
-                self._alive = False
                 return "died"
             patience_s = SCAN_PATIENCE_S if message == SCANNING else self._patience_s
             if not isinstance(message, Round):
