@@ -34,7 +34,7 @@ class FakeGpus:
             **os.environ,
             "LD_LIBRARY_PATH": str(LIBRARY.parent),
             "ISOCOST_FAKE_NVML": str(self._path),
-            "PYTHONPATH": os.pathsep.join(["control_plane", str(ROOT / "control_plane")]),
+            "PYTHONPATH": str(ROOT / "control_plane"),
         }
 
     def set(self, state: dict[str, object] | None = None, **more: object) -> None:

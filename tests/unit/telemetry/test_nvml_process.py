@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from isocost.model import Signal, SignalState
+from isocost.model import GpuSample, Signal, SignalState
 from isocost.telemetry.nvml import process
 from isocost.telemetry.nvml.process import Nvml, NvmlProcess
 from isocost.telemetry.nvml.sample import GpuCondition, GpuLoad, Round, aged
@@ -85,6 +85,26 @@ async def test_values_follow_the_gpus(gpus: FakeGpus) -> None:
         await has(utilisation, nvml, MEASURED, 0.8)
         await has(temperature, nvml, MEASURED, 77)
         assert nvml.gpus()[0].identity.uuid == "GPU-a" and not nvml.gpus()[0].lost
+
+
+async def test_an_agents_sample_has_the_ages_of_both_loops(gpus: FakeGpus) -> None:
+    gpus.set({"a.pcie_tx": 7, "a.nvlinks": 2})
+    nvml = Nvml(gpus.environment)
+    assert nvml.sample("GPU-a") == GpuSample("GPU-a")
+    async with running(nvml):
+        await asyncio.wait_for(nvml.heard(), 15)
+        sample = nvml.sample("GPU-a")
+        assert sample.gpu_utilisation.value == 0.3 and sample.pcie_bytes_per_s.value == 7000
+        assert sample.nvlink_active_fraction.state is MEASURED
+        gpus.set({"a.pcie_tx": "hang"})
+        await wait_until(
+            lambda: nvml.sample("GPU-a").pcie_bytes_per_s.state is STALE, "the slow loop is stale"
+        )
+        sample = nvml.sample("GPU-a")
+        assert sample.nvlink_active_fraction.state is STALE
+        assert sample.gpu_utilisation.state is sample.vram_free_bytes.state is MEASURED
+        assert sample.gpu_utilisation.age_s < sample.pcie_bytes_per_s.age_s
+        assert nvml.sample("GPU-b") == GpuSample("GPU-b")
 
 
 async def test_a_call_that_hangs_leaves_its_loop_stale_and_the_other_measured_until_it_is_over(

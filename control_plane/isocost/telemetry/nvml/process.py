@@ -7,16 +7,26 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import dataclasses
 import logging
 import pickle
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, TypeVar
 
+from isocost.model import GpuSample
 from isocost.telemetry.nvml.messages import HEADER, SCANNING
-from isocost.telemetry.nvml.sample import GpuCondition, GpuIdentity, GpuLoad, Item, Round, aged
+from isocost.telemetry.nvml.sample import (
+    GpuCondition,
+    GpuIdentity,
+    GpuLoad,
+    Item,
+    Round,
+    aged,
+    gpu_sample,
+)
 
 #: Utilisation and memory change with every step of an engine, the rest in seconds at most.
 LOAD_INTERVAL_S = 0.2
@@ -42,6 +52,8 @@ KILL_PATIENCE_S = 1.0
 MAX_XIDS = 1024
 
 _CHILD = "isocost.telemetry.nvml.child"
+
+Dataclass = TypeVar("Dataclass")
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +81,8 @@ class NvmlProcess(Generic[Item]):
         self._xids: collections.deque[tuple[str, int]] = collections.deque(maxlen=MAX_XIDS)
         self._told: str | None = None
         self._alive = False
+        #: Set by the first round.
+        self.heard = asyncio.Event()
         #: The process now running, and how many were started.
         self.pid: int | None = None
         self.starts = 0
@@ -77,12 +91,20 @@ class NvmlProcess(Generic[Item]):
         """The last round with ages as of now; None before the first. Without a living reader every
         value is stale.
         """
+        return None if self._round is None else self.age(self._round)
+
+    def find(self, uuid: str) -> Item | None:
+        """A GPU as it was in the last round: for ``age``."""
+        gpus = self._round.gpus if self._round is not None else ()
+        return next((gpu for gpu in gpus if gpu.identity.uuid == uuid), None)
+
+    def age(self, value: Dataclass) -> Dataclass:
+        """What was made of the last round, with the ages and states of now."""
         if self._round is None:
-            return None
+            return value
         age_s = max(self._clock() - self._round.taken_s, 0.0)
-        fresh_s = self._fresh_s if self._alive else -1.0
-        latest: Round[Item] = aged(self._round, age_s, fresh_s)
-        return latest
+        aged_value: Dataclass = aged(value, age_s, self._fresh_s if self._alive else -1.0)
+        return aged_value
 
     def take_xids(self) -> list[tuple[str, int]]:
         """(UUID, Xid) of all since the last time."""
@@ -148,6 +170,7 @@ class NvmlProcess(Generic[Item]):
             if not isinstance(message, Round):
                 continue
             self._round, self._alive = message, True
+            self.heard.set()
             self._xids.extend(message.xids)
             self._tell(message.error)
 
@@ -205,6 +228,25 @@ class Nvml:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.load.run())
             group.create_task(self.condition.run())
+
+    async def heard(self) -> None:
+        """Wait until both loops were read once."""
+        await self.load.heard.wait()
+        await self.condition.heard.wait()
+
+    def sample(self, uuid: str) -> GpuSample:
+        """What an agent reports of a GPU or MIG slice: nothing known where NVML does not list it.
+        It ages only what it needs, which is a small part of a GPU's signals.
+        """
+        load = self.load.find(uuid)
+        if load is None:
+            return GpuSample(uuid)
+        slow = self.condition.age(gpu_sample(load, self.condition.find(uuid)))
+        return dataclasses.replace(
+            self.load.age(gpu_sample(load, None)),
+            pcie_bytes_per_s=slow.pcie_bytes_per_s,
+            nvlink_active_fraction=slow.nvlink_active_fraction,
+        )
 
     def gpus(self) -> tuple[Gpu, ...]:
         """All that the fast loop lists, matched by UUID."""
