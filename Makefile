@@ -35,6 +35,15 @@ filter: ## build the Envoy filter
 filter-trap: ## build the filter that fails on demand, for the tests
 	@bash filter/build.sh --test-trap
 
+.PHONY: fake-nvml
+fake-nvml: build/nvml/libnvidia-ml.so.1 ## build the NVML library without a GPU, for the tests
+
+NVML_FAKE := control_plane/isocost/fake/nvml
+build/nvml/libnvidia-ml.so.1: $(wildcard $(NVML_FAKE)/*.[ch])
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -shared -fPIC -pthread -o $@.new $(NVML_FAKE)/*.c
+	@mv $@.new $@
+
 .PHONY: demo
 demo: setup ## 8 fake GPU nodes, agents, control plane and Envoy: replay a real trace for 30 s
 	@$(BIN)/isocost demo $(ARGS)

@@ -350,11 +350,25 @@ class NodeListFile(StrictSettings):
         return _in_nodes(self.nodes)
 
 
+#: As `nvidia-smi -L` prints it.
+GpuUuid = Annotated[str, Field(pattern=r"^(GPU|MIG)-\S+$")]
+
+
 class AgentNodeSettings(NodeSettings):
     #: The engine's metrics page.
     metrics_url: str = Field(pattern=r"^https?://")
-    #: Where the GPU's signals come from: a fake node's telemetry page, or a DCGM exporter's.
-    telemetry_url: str = Field(pattern=r"^https?://")
+    #: Where the GPU's signals come from: a DCGM exporter's page, or a fake node's,
+    telemetry_url: str | None = Field(None, pattern=r"^https?://")
+    #: or NVML: the UUIDs of the node's GPUs or MIG slices.
+    gpus: tuple[GpuUuid, ...] = Field((), strict=False)
+
+    def contradictions(self) -> list[FieldError]:
+        errors = super().contradictions()
+        if (self.telemetry_url is None) == (not self.gpus):
+            errors.append(
+                FieldError("gpus", list(self.gpus), "either telemetry_url or gpus is needed")
+            )
+        return errors
 
 
 class AgentConfig(StrictSettings):

@@ -47,6 +47,10 @@ def test_the_wheel_holds_the_bootstrap_and_the_trace_with_its_notice(
     } <= names
 
 
+def test_the_wheel_holds_no_library_source(wheel: zipfile.ZipFile) -> None:
+    assert not [name for name in wheel.namelist() if name.endswith((".c", ".h"))]
+
+
 def test_the_wheel_brings_the_command(wheel: zipfile.ZipFile) -> None:
     (entry_points,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     assert b"isocost = isocost.cli.main:main" in wheel.read(entry_points)

@@ -17,6 +17,7 @@ from isocost.telemetry import gpu
 from isocost.telemetry.engines import detect
 from isocost.telemetry.engines.counter import fell
 from isocost.telemetry.engines.page import EnginePage
+from isocost.telemetry.nvml.process import Nvml
 from isocost.telemetry.scrape import Target
 
 #: A value from a page that did not come again is stale at once if the page failed, and after this
@@ -37,6 +38,7 @@ class NodeSampler:
         self,
         settings: AgentNodeSettings,
         session: aiohttp.ClientSession,
+        nvml: Nvml | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -44,7 +46,12 @@ class NodeSampler:
         self._clock = clock
         self._wall = wall
         self._engine = Target(session, settings.metrics_url, detect.read_engine_page, clock)
-        self._gpu = Target(session, settings.telemetry_url, detect.read_gpu_page, clock)
+        self._gpu = (
+            Target(session, settings.telemetry_url, detect.read_gpu_page, clock)
+            if settings.telemetry_url is not None
+            else None
+        )
+        self._nvml = nvml
         self._seen: EnginePage | None = None
         #: What the instance's counters last said: a page may lack them for a while.
         self._counters = dict.fromkeys(_COUNTERS, ABSENT)
@@ -54,36 +61,46 @@ class NodeSampler:
         self._told: dict[str, bool] = {}
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Scrape both pages, unless that is still going on."""
-        return [self._engine.start(), self._gpu.start()]
+        """Scrape the pages, unless that is still going on."""
+        targets: list[Target[Any]] = [self._engine, *([self._gpu] if self._gpu else [])]
+        return [target.start() for target in targets]
 
     def sample(self) -> NodeSample | None:
         """What is known now; None until the engine was up once: who it is is not known before."""
         self._tell("engine", self._engine)
-        self._tell("telemetry page", self._gpu)
+        if self._gpu is not None:
+            self._tell("telemetry page", self._gpu)
         node = self._identify()
         if node is None:
             return None
         now_s = self._clock()
-        engine, gpus = EngineSample(), gpu.GpuPage()
+        engine = EngineSample()
         if self._engine.page is not None:
             engine = _aged(self._engine.page.sample, self._engine, now_s)
-        if self._gpu.page is not None:
-            gpus = self._gpu.page
-        return NodeSample(
-            node=node,
-            engine_up=self._engine.there,
-            gpus=tuple(_aged(item, self._gpu, now_s) for item in self._own(gpus)),
-            engine=engine,
-            net_bytes_per_s=_age(gpus.net_bytes_per_s, self._gpu, now_s),
-            clock_offset_s=self._clock_offset_s(gpus, now_s),
+        sample = NodeSample(node=node, engine_up=self._engine.there, engine=engine)
+        if self._gpu is None:
+            return dataclasses.replace(sample, gpus=self._nvml_gpus())
+        page = self._gpu.page or gpu.GpuPage()
+        return dataclasses.replace(
+            sample,
+            gpus=tuple(_aged(item, self._gpu, now_s) for item in self._own(page)),
+            net_bytes_per_s=_age(page.net_bytes_per_s, self._gpu, now_s),
+            clock_offset_s=self._clock_offset_s(self._gpu, page, now_s),
         )
 
-    def _clock_offset_s(self, page: gpu.GpuPage, now_s: float) -> float:
+    def _nvml_gpus(self) -> tuple[GpuSample, ...]:
+        """The node's own GPUs, known or not."""
+        if self._nvml is None:
+            return tuple(GpuSample(uuid) for uuid in self._settings.gpus)
+        return tuple(self._nvml.sample(uuid) for uuid in self._settings.gpus)
+
+    def _clock_offset_s(
+        self, target: Target[gpu.GpuPage], page: gpu.GpuPage, now_s: float
+    ) -> float:
         """The node's clock less this one's; it goes on while its page does not answer."""
-        if page.wall_unix_s is None or self._gpu.taken_s is None:
+        if page.wall_unix_s is None or target.taken_s is None:
             return 0.0
-        return page.wall_unix_s + (now_s - self._gpu.taken_s) - self._wall()
+        return page.wall_unix_s + (now_s - target.taken_s) - self._wall()
 
     def _identify(self) -> Node | None:
         """The node as the instance that its last good page came from."""

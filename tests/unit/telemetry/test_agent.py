@@ -22,6 +22,7 @@ from isocost.discovery.telemetry_service import TelemetryService
 from isocost.errors import ConfigError
 from isocost.model import NodeSample
 from tests.unit.fake.node_client import NodeClient, running
+from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
 from tests.unit.telemetry.page_server import page_server
 
 DEADLINE_S = 10.0
@@ -197,3 +198,37 @@ def test_once_answers_no_when_an_engine_is_silent(
 def test_json_without_once_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--json"):
         command.run(Namespace(config=written(tmp_path), once=False, json=True))
+
+
+async def test_a_nodes_own_gpus_are_read_through_nvml(
+    control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_library()
+    gpus = FakeGpus(tmp_path, **{"gpus": "a,b,c", "b.memory_total": 1000, "b.memory_used": 400})
+    for name in ("LD_LIBRARY_PATH", "ISOCOST_FAKE_NVML", "PYTHONPATH"):
+        monkeypatch.setenv(name, gpus.environment[name])
+    async with running() as node:
+        settings = config({"n1": node.port}, control_plane.port).model_dump(mode="json")
+        settings["nodes"][0] |= {"telemetry_url": None, "gpus": ["GPU-b", "GPU-gone"]}
+        parsed = parse(AgentConfig, settings, "test")
+        (once,) = await sample_once(parsed)
+        assert [gpu.uuid for gpu in once.gpus] == ["GPU-b", "GPU-gone"]
+        assert once.gpus[0].vram_free_bytes.value == 600
+        assert not once.gpus[1].vram_free_bytes.known
+        async with agent(parsed):
+            await control_plane.until(lambda view: len(view) == 1 and _free(view) == 600)
+            gpus.set({"b.memory_used": 900})
+            await control_plane.until(lambda view: _free(view) == 100)
+
+
+def _free(view: tuple[NodeView, ...]) -> float:
+    gpus = _sample_of(view, "n1").gpus
+    return gpus[0].vram_free_bytes.value if gpus else -1.0
+
+
+@pytest.mark.parametrize("more", [{"telemetry_url": None}, {"gpus": ["GPU-1"]}, {"gpus": ["0"]}])
+def test_a_node_has_either_a_telemetry_page_or_gpus(more: dict[str, object]) -> None:
+    settings = config({"n1": 9}).model_dump(mode="json")
+    settings["nodes"][0] |= more
+    with pytest.raises(ConfigError, match="gpus"):
+        parse(AgentConfig, settings, "test")

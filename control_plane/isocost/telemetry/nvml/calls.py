@@ -1,0 +1,185 @@
+"""Which NVML call gives which signals, in which unit, and what its errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml
+
+#: This GPU, driver or container does not tell it, however often it is asked.
+UNSUPPORTING = frozenset(
+    {
+        pynvml.NVML_ERROR_NOT_SUPPORTED,
+        pynvml.NVML_ERROR_NO_PERMISSION,
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+        pynvml.NVML_ERROR_VGPU_ECC_NOT_SUPPORTED,
+        pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+        pynvml.NVML_ERROR_DEPRECATED,
+    }
+)
+#: The GPU fell off the bus, or works again only after a reset.
+LOST = frozenset(
+    {
+        pynvml.NVML_ERROR_GPU_IS_LOST,
+        pynvml.NVML_ERROR_RESET_REQUIRED,
+        pynvml.NVML_ERROR_GPU_NOT_FOUND,
+    }
+)
+#: NVML as a whole answers nothing until it is initialised again.
+WITHOUT_DRIVER = frozenset(
+    {
+        pynvml.NVML_ERROR_UNINITIALIZED,
+        pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+        pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
+        pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+    }
+)
+#: NVML's rates are in KB/s.
+_KB = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``read`` gives a value for each name; None: unsupported."""
+
+    names: tuple[str, ...]
+    read: Callable[[Any], Sequence[float | None]]
+
+
+def _one(name: str, read: Callable[..., Any], *arguments: Any, unit: float = 1.0) -> Call:
+    return Call((name,), lambda handle: (read(handle, *arguments) * unit,))
+
+
+def _utilisation(handle: Any) -> tuple[float, float]:
+    rates = pynvml.nvmlDeviceGetUtilizationRates(handle)
+    return rates.gpu / 100, rates.memory / 100
+
+
+def _clocks_event_reasons(handle: Any) -> Any:
+    try:
+        return pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+    except pynvml.NVMLError as error:
+        if error.value != pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+            raise
+    # The name that drivers before 535 have for it.
+    return pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+
+
+LOAD = (Call(("gpu_utilisation", "memory_busy"), _utilisation),)
+
+#: The order is that of use: what waits 20 ms comes last.
+CONDITION = (
+    _one("pcie_generation", pynvml.nvmlDeviceGetCurrPcieLinkGeneration),
+    _one("pcie_generation_max", pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
+    _one("pcie_width", pynvml.nvmlDeviceGetCurrPcieLinkWidth),
+    _one("pcie_width_max", pynvml.nvmlDeviceGetMaxPcieLinkWidth),
+    _one("pcie_replays", pynvml.nvmlDeviceGetPcieReplayCounter),
+    _one(
+        "ecc_corrected",
+        pynvml.nvmlDeviceGetTotalEccErrors,
+        pynvml.NVML_MEMORY_ERROR_TYPE_CORRECTED,
+        pynvml.NVML_VOLATILE_ECC,
+    ),
+    _one(
+        "ecc_uncorrected",
+        pynvml.nvmlDeviceGetTotalEccErrors,
+        pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+        pynvml.NVML_VOLATILE_ECC,
+    ),
+    _one(
+        "ecc_uncorrected_ever",
+        pynvml.nvmlDeviceGetTotalEccErrors,
+        pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+        pynvml.NVML_AGGREGATE_ECC,
+    ),
+    Call(
+        (
+            "rows_remapped_corrected",
+            "rows_remapped_uncorrected",
+            "row_remap_pending",
+            "row_remap_failed",
+        ),
+        pynvml.nvmlDeviceGetRemappedRows,
+    ),
+    _one("temperature_celsius", pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
+    _one("power_watts", pynvml.nvmlDeviceGetPowerUsage, unit=1e-3),
+    _one("clocks_event_reasons", _clocks_event_reasons),
+    Call(("mig_enabled",), lambda handle: pynvml.nvmlDeviceGetMigMode(handle)[:1]),
+    _one(
+        "pcie_tx_bytes_per_s",
+        pynvml.nvmlDeviceGetPcieThroughput,
+        pynvml.NVML_PCIE_UTIL_TX_BYTES,
+        unit=_KB,
+    ),
+    _one(
+        "pcie_rx_bytes_per_s",
+        pynvml.nvmlDeviceGetPcieThroughput,
+        pynvml.NVML_PCIE_UTIL_RX_BYTES,
+        unit=_KB,
+    ),
+)
+
+
+def link_name(link: int, name: str) -> str:
+    """A GPU has the signals of an NVLink once for each of them."""
+    return f"{link}.{name}"
+
+
+def link_calls(link: int) -> tuple[Call, ...]:
+    """The signals of one NVLink, by link_name."""
+    errors = (
+        ("crc_flit_errors", pynvml.NVML_NVLINK_ERROR_DL_CRC_FLIT),
+        ("crc_data_errors", pynvml.NVML_NVLINK_ERROR_DL_CRC_DATA),
+        ("replays", pynvml.NVML_NVLINK_ERROR_DL_REPLAY),
+        ("recoveries", pynvml.NVML_NVLINK_ERROR_DL_RECOVERY),
+    )
+    active = _one(link_name(link, "active"), pynvml.nvmlDeviceGetNvLinkState, link)
+    read = pynvml.nvmlDeviceGetNvLinkErrorCounter
+    return (active, *(_one(link_name(link, name), read, link, code) for name, code in errors))
+
+
+def memory(uuid: str, old: set[str]) -> Call:
+    """The memory of a GPU; ``old`` has, and gets, those on which only the first version of the
+    call works. That the library has the second does not mean that it works.
+    """
+
+    def read(handle: Any) -> Sequence[float | None]:
+        if uuid not in old:
+            try:
+                info = pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
+                return _memory_values(info, float(info.reserved))
+            except pynvml.NVMLError as error:
+                if error.value in LOST or error.value in WITHOUT_DRIVER:
+                    raise
+        info = pynvml.nvmlDeviceGetMemoryInfo(handle)
+        old.add(uuid)
+        return _memory_values(info, None)
+
+    names = ("memory_total_bytes", "memory_free_bytes", "memory_used_bytes")
+    return Call((*names, "memory_reserved_bytes"), read)
+
+
+def _memory_values(info: Any, reserved: float | None) -> Sequence[float | None]:
+    # A GPU that shares the host's memory has none of its own; some drivers then answer with zeros.
+    if info.total == 0:
+        return (None, None, None, None)
+    return (float(info.total), float(info.free), float(info.used), reserved)
+
+
+def compute_processes(handle: Any) -> Any:
+    """By the versions that the binding names: where the driver's newest is another, the name
+    without a version raises what is no NVMLError.
+    """
+    try:
+        return pynvml.nvmlDeviceGetComputeRunningProcesses_v3(handle)
+    except pynvml.NVMLError as error:
+        if error.value != pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+            raise
+    return pynvml.nvmlDeviceGetComputeRunningProcesses_v2(handle)
+
+
+def text(value: str | bytes) -> str:
+    """NVML's text, of which a byte that is not UTF-8 is replaced."""
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")

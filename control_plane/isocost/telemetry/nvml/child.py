@@ -1,0 +1,51 @@
+"""The process that reads NVML: rounds of one loop, or of the other, as messages on its output."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from typing import BinaryIO
+
+from isocost.telemetry.nvml.messages import READING, SCANNING, send
+from isocost.telemetry.nvml.reader import Reader
+
+LOOPS = ("load", "condition")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Read until nobody listens; NVML may print, so its output goes to the error output."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("loop", choices=LOOPS)
+    parser.add_argument("--interval-s", type=float, required=True)
+    parser.add_argument("--rescan-s", type=float, required=True)
+    options = parser.parse_args(arguments)
+    # A Ctrl-C is for the agent, which then ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        try:
+            _run(options.loop, options.interval_s, options.rescan_s, out)
+        except BrokenPipeError:
+            # Nobody listens any more; what is left unsent must not fail once more at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+
+
+def _run(loop: str, interval_s: float, rescan_s: float, out: BinaryIO) -> None:
+    reader = Reader(time.monotonic, rescan_s)
+    next_s = time.monotonic()
+    while True:
+        if reader.scan_due:
+            send(out, SCANNING)
+            reader.scan(xids=loop == "condition")
+            send(out, READING)
+        send(out, reader.load() if loop == "load" else reader.condition())
+        # A round that took too long delays the later ones; it is not made up for.
+        next_s = max(next_s + interval_s, time.monotonic())
+        time.sleep(next_s - time.monotonic() if next_s > time.monotonic() else 0)
+
+
+if __name__ == "__main__":
+    main()

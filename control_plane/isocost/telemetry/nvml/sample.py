@@ -1,0 +1,171 @@
+"""What NVML tells of a machine's GPUs, as frozen types: read in one process, used in another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from isocost.model import ABSENT, UNSUPPORTED, GpuSample, Signal, SignalState, measured
+
+
+@dataclass(frozen=True, slots=True)
+class GpuIdentity:
+    """A GPU, or a MIG slice of the GPU ``parent_uuid``. Only the UUID is an identity: indices
+    change, and a slice has its GPU's bus id.
+    """
+
+    uuid: str
+    name: str = ""
+    pci_bus_id: str = ""
+    parent_uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLoad:
+    """The fast signals of one GPU. ``lost``: NVML says that it is gone or must be reset.
+
+    ``memory_reserved_bytes`` is what the driver keeps for itself; where NVML does not tell it
+    apart, it is in ``memory_used_bytes``. Without memory of its own (unified with the host's) a
+    GPU's memory signals are unsupported. ``memory_busy`` is the share of time in which memory was
+    read or written, and says nothing of how full it is.
+    """
+
+    identity: GpuIdentity
+    lost: bool = False
+    memory_total_bytes: Signal = ABSENT
+    memory_free_bytes: Signal = ABSENT
+    memory_used_bytes: Signal = ABSENT
+    memory_reserved_bytes: Signal = ABSENT
+    gpu_utilisation: Signal = ABSENT
+    memory_busy: Signal = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that computes on a GPU; in a container its memory is often not told."""
+
+    pid: int
+    memory_bytes: Signal = UNSUPPORTED
+
+
+@dataclass(frozen=True, slots=True)
+class NvLink:
+    """One NVLink; ``active`` is 0 or 1, the errors are counters since the driver was loaded."""
+
+    link: int
+    remote_pci_bus_id: str = ""
+    active: Signal = ABSENT
+    crc_flit_errors: Signal = ABSENT
+    crc_data_errors: Signal = ABSENT
+    replays: Signal = ABSENT
+    recoveries: Signal = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCondition:
+    """The slow signals of one GPU; those of a MIG slice are its GPU's, its processes its own.
+
+    Counters are NVML's own numbers: they wrap and begin anew (counters.increase).
+    ``clocks_event_reasons`` is NVML's bit mask. ``processes`` is as of the count
+    ``compute_processes``.
+    """
+
+    identity: GpuIdentity
+    lost: bool = False
+    compute_processes: Signal = ABSENT
+    pcie_tx_bytes_per_s: Signal = ABSENT
+    pcie_rx_bytes_per_s: Signal = ABSENT
+    pcie_generation: Signal = ABSENT
+    pcie_generation_max: Signal = ABSENT
+    pcie_width: Signal = ABSENT
+    pcie_width_max: Signal = ABSENT
+    pcie_replays: Signal = ABSENT
+    ecc_corrected: Signal = ABSENT
+    ecc_uncorrected: Signal = ABSENT
+    ecc_uncorrected_ever: Signal = ABSENT
+    rows_remapped_corrected: Signal = ABSENT
+    rows_remapped_uncorrected: Signal = ABSENT
+    row_remap_pending: Signal = ABSENT
+    row_remap_failed: Signal = ABSENT
+    temperature_celsius: Signal = ABSENT
+    power_watts: Signal = ABSENT
+    clocks_event_reasons: Signal = ABSENT
+    mig_enabled: Signal = ABSENT
+    processes: tuple[GpuProcess, ...] = ()
+    links: tuple[NvLink, ...] = ()
+
+
+Item = TypeVar("Item", GpuLoad, GpuCondition)
+
+
+@dataclass(frozen=True, slots=True)
+class Round(Generic[Item]):
+    """Everything read in one go, at ``taken_s`` of the machine's monotonic clock.
+
+    ``error``: why NVML as a whole did not answer, or "". ``xids`` are those heard since the round
+    before, as (UUID, Xid), and ``xids_heard`` is their number since the reader began: silence
+    counts as measured only if NVML said that there is none.
+    """
+
+    taken_s: float
+    gpus: tuple[Item, ...] = ()
+    error: str = ""
+    xids: tuple[tuple[str, int], ...] = ()
+    xids_heard: Signal = ABSENT
+
+
+def aged(value: Any, by_s: float, fresh_s: float) -> Any:
+    """The same dataclass with every signal in it older by ``by_s``; a measured one that is then
+    older than ``fresh_s`` is stale.
+    """
+    changes = {
+        field.name: _aged(before, by_s, fresh_s)
+        for field in dataclasses.fields(value)
+        if isinstance(before := getattr(value, field.name), Signal | tuple)
+    }
+    return dataclasses.replace(value, **changes)
+
+
+def _aged(value: Any, by_s: float, fresh_s: float) -> Any:
+    if isinstance(value, Signal):
+        if not value.known:
+            return value
+        age_s = value.age_s + by_s
+        fresh = value.state is SignalState.MEASURED and age_s <= fresh_s
+        return Signal(SignalState.MEASURED if fresh else SignalState.STALE, value.value, age_s)
+    return tuple(
+        aged(item, by_s, fresh_s) if dataclasses.is_dataclass(item) else item for item in value
+    )
+
+
+def gpu_sample(load: GpuLoad, condition: GpuCondition | None) -> GpuSample:
+    """What an agent reports of a GPU."""
+    sample = GpuSample(
+        load.identity.uuid,
+        vram_total_bytes=load.memory_total_bytes,
+        vram_free_bytes=load.memory_free_bytes,
+        gpu_utilisation=load.gpu_utilisation,
+    )
+    if condition is None:
+        return sample
+    links = [link.active for link in condition.links]
+    active = _sum(links) if links else UNSUPPORTED
+    return dataclasses.replace(
+        sample,
+        pcie_bytes_per_s=_sum([condition.pcie_tx_bytes_per_s, condition.pcie_rx_bytes_per_s]),
+        nvlink_active_fraction=dataclasses.replace(active, value=active.value / max(len(links), 1)),
+    )
+
+
+def _sum(signals: Sequence[Signal]) -> Signal:
+    """As good as its worst part."""
+    for signal in signals:
+        if not signal.known:
+            return signal
+    total = sum(signal.value for signal in signals)
+    age_s = max(signal.age_s for signal in signals)
+    if all(signal.state is SignalState.MEASURED for signal in signals):
+        return measured(total, age_s)
+    return Signal(SignalState.STALE, total, age_s)

@@ -1,0 +1,98 @@
+"""GPUs that a test makes up: a state file, and the environment of who reads it through NVML."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+from isocost.telemetry.nvml.messages import HEADER
+
+ROOT = Path(__file__).parents[3]
+LIBRARY = ROOT / "build" / "nvml" / "libnvidia-ml.so.1"
+
+
+def build_library() -> Path:
+    subprocess.run(["make", "-s", str(LIBRARY.relative_to(ROOT))], cwd=ROOT, check=True)
+    return LIBRARY
+
+
+class FakeGpus:
+    """A state file; ``set`` and ``unset`` write it anew, in one step for who reads it."""
+
+    def __init__(self, folder: Path, **state: object) -> None:
+        self._path = folder / "gpus"
+        self._state: dict[str, object] = {}
+        self.set({"gpus": "a"}, **state)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "LD_LIBRARY_PATH": str(LIBRARY.parent),
+            "ISOCOST_FAKE_NVML": str(self._path),
+            "PYTHONPATH": str(ROOT / "control_plane"),
+        }
+
+    def set(self, state: dict[str, object] | None = None, **more: object) -> None:
+        self._state |= {**(state or {}), **more}
+        self._write()
+
+    def unset(self, *keys: str) -> None:
+        for key in keys:
+            del self._state[key]
+        self._write()
+
+    def _write(self) -> None:
+        text = "".join(f"{key}={value}\n" for key, value in self._state.items())
+        new = self._path.with_suffix(".new")
+        new.write_text(text)
+        new.replace(self._path)
+
+
+class ReaderProcess:
+    """A reader of NVML that takes its steps, and its time, from a test."""
+
+    def __init__(self, environment: dict[str, str], rescan_s: float = 30.0) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, Path(__file__).parent / "nvml_steps.py", f"{rescan_s}"],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> ReaderProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def advance(self, by_s: float) -> None:
+        self._step(f"advance {by_s}")
+
+    def load(self, scan: bool = False) -> Any:
+        """A round of the fast signals, after a scan if one is due or wished for."""
+        return self._step(f"load {scan:d}")
+
+    def condition(self, scan: bool = False) -> Any:
+        return self._step(f"condition {scan:d}")
+
+    def run(self, code: str) -> Any:
+        """An expression with pynvml."""
+        return self._step(f"run {code}")
+
+    def _step(self, step: str) -> Any:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        stdin.write(f"{step}\n".encode())
+        stdin.flush()
+        return _receive(stdout)
+
+
+def _receive(pipe: IO[bytes]) -> Any:
+    (length,) = HEADER.unpack(pipe.read(HEADER.size))
+    return pickle.loads(pipe.read(length))

@@ -1,0 +1,30 @@
+"""The process of ReaderProcess: a reader whose clock stands still until a step moves it."""
+
+from __future__ import annotations
+
+import sys
+
+import pynvml
+
+from isocost.telemetry.nvml.messages import send
+from isocost.telemetry.nvml.reader import Reader
+
+
+def main() -> None:
+    now_s = 100.0
+    reader = Reader(lambda: now_s, float(sys.argv[1]))
+    for line in sys.stdin:
+        step, _, argument = line.strip().partition(" ")
+        answer: object = None
+        if step == "advance":
+            now_s += float(argument)
+        elif step == "run":
+            answer = eval(argument, {"pynvml": pynvml})
+        else:
+            if reader.scan_due or argument == "1":
+                reader.scan(xids=step == "condition")
+            answer = reader.load() if step == "load" else reader.condition()
+        send(sys.stdout.buffer, answer)
+
+
+main()
