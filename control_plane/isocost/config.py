@@ -35,9 +35,8 @@ def endpoint(value: str) -> str:
 
 def _ip_endpoint(value: str) -> str:
     host, _, port = value.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
     try:
-        ipaddress.IPv6Address(host[1:-1]) if bracketed else ipaddress.IPv4Address(host)
+        ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         raise ValueError("must be IP:PORT (IPv6 in brackets)") from None
     if not port.isdigit() or not 0 < int(port) < 65536:
