@@ -380,7 +380,14 @@ class AgentConfig(StrictSettings):
     nodes: tuple[AgentNodeSettings, ...] = Field(min_length=1, strict=False)
 
     def contradictions(self) -> list[FieldError]:
-        return _in_nodes(self.nodes)
+        listed = [(index, uuid) for index, node in enumerate(self.nodes) for uuid in node.gpus]
+        uuids = [uuid for _, uuid in listed]
+        twice = [
+            FieldError(f"nodes.{index}.gpus", uuid, "it is listed already")
+            for place, (index, uuid) in enumerate(listed)
+            if uuid in uuids[:place]
+        ]
+        return _in_nodes(self.nodes) + twice
 
 
 def _in_nodes(nodes: Sequence[NodeSettings]) -> list[FieldError]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from dataclasses import dataclass
 
 #: What stands before the host of a URL.
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
+#: A few lines of YAML can be a value without end.
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 
 
 class IsocostError(Exception):
@@ -27,7 +31,10 @@ class FieldError:
     def __str__(self) -> str:
         if self.value is None:
             return f"{self.field}: {self.allowed}"
-        shown = _CREDENTIALS.sub("***@", repr(self.value))
+        value = self.value
+        if isinstance(value, str):
+            value = _CREDENTIALS.sub("***@", value)
+        shown = _SHORT.repr(value)
         return f"{self.field}: {shown} is not allowed; {self.allowed}"
 
 

@@ -175,6 +175,21 @@ def test_a_bad_entry_of_a_list_is_told_once() -> None:
     assert [error.field for error in caught.value.fields] == ["nodes.0.gpu_count"]
 
 
+def test_a_gpu_belongs_to_one_node_and_once() -> None:
+    node = NODE | {"metrics_url": "http://a", "gpus": ["GPU-a", "GPU-b"]}
+    other = node | {"name": "b", "address": "192.0.2.2:8000", "gpus": ["GPU-c", "GPU-b", "GPU-c"]}
+    with pytest.raises(ConfigError) as caught:
+        parse(AgentConfig, {"name": "host-1", "nodes": [node, other]}, "agent.yaml")
+    told = [(error.field, error.value) for error in caught.value.fields]
+    assert told == [("nodes.1.gpus", "GPU-b"), ("nodes.1.gpus", "GPU-c")]
+
+
+def test_a_value_without_end_is_told_in_short() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(ControlPlaneConfig, {"listen": ["x" * 1000] * 1000, "http": "x" * 10_000}, "test")
+    assert len(str(caught.value)) < 3000
+
+
 def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "twice.yaml"
     path.write_text("tick_ms: 200\ntick_ms: 100\n")

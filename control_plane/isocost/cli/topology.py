@@ -107,6 +107,8 @@ def _text(file: str | None) -> str:
         return _ask_nvidia_smi()
     try:
         if file == "-":
+            if sys.stdin is None:
+                raise StartError("cannot read standard input: it is closed")
             content = sys.stdin.buffer.read(_MAX_BYTES + 1)
         else:
             with Path(file).open("rb") as opened:

@@ -59,6 +59,8 @@ class NodeSampler:
         self._epoch: int | None = None
         self._node: Node | None = None
         self._told: dict[str, bool] = {}
+        #: Of the node's GPUs, those that NVML does not list.
+        self._missing: set[str] = set()
 
     def start(self) -> list[asyncio.Task[None]]:
         """Scrape the pages, unless that is still going on."""
@@ -92,6 +94,13 @@ class NodeSampler:
         """The node's own GPUs, known or not."""
         if self._nvml is None:
             return tuple(GpuSample(uuid) for uuid in self._settings.gpus)
+        if self._nvml.load.heard.is_set():
+            missing = {uuid for uuid in self._settings.gpus if self._nvml.load.find(uuid) is None}
+            if missing - self._missing:
+                log.warning("%s: NVML does not list %s", self._settings.name, _list(missing))
+            if self._missing - missing:
+                log.info("%s: NVML lists %s", self._settings.name, _list(self._missing - missing))
+            self._missing = missing
         return tuple(self._nvml.sample(uuid) for uuid in self._settings.gpus)
 
     def _clock_offset_s(
@@ -155,6 +164,10 @@ class NodeSampler:
             log.info("%s: the %s answers", self._settings.name, what)
         else:
             log.warning("%s: the %s does not answer: %s", self._settings.name, what, target.error)
+
+
+def _list(uuids: set[str]) -> str:
+    return ", ".join(sorted(uuids))
 
 
 async def sample_all(samplers: Sequence[NodeSampler], wait_s: float) -> tuple[NodeSample, ...]:

@@ -44,6 +44,14 @@ def test_gpus_that_reach_each_other_only_through_others_are_named(
     assert "1 of 3 pairs with no NVLinks:\n  GPU0 - GPU2 SYS\n" in said
 
 
+def test_standard_input_that_is_closed_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["topology", "--file", "-"]) == 3
+    assert "standard input: it is closed" in capsys.readouterr().err
+
+
 def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 

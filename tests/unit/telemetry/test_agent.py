@@ -201,7 +201,10 @@ def test_json_without_once_is_wrong_usage(tmp_path: Path) -> None:
 
 
 async def test_a_nodes_own_gpus_are_read_through_nvml(
-    control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    control_plane: ControlPlane,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     build_library()
     gpus = FakeGpus(tmp_path, **{"gpus": "a,b,c", "b.memory_total": 1000, "b.memory_used": 400})
@@ -215,6 +218,7 @@ async def test_a_nodes_own_gpus_are_read_through_nvml(
         assert [gpu.uuid for gpu in once.gpus] == ["GPU-b", "GPU-gone"]
         assert once.gpus[0].vram_free_bytes.value == 600
         assert not once.gpus[1].vram_free_bytes.known
+        assert "n1: NVML does not list GPU-gone" in caplog.text
         async with agent(parsed):
             await control_plane.until(lambda view: len(view) == 1 and _free(view) == 600)
             gpus.set({"b.memory_used": 900})

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from isocost.model import GpuSample, Signal, SignalState
@@ -18,6 +20,22 @@ from isocost.telemetry.nvml.process import Nvml, NvmlProcess
 from isocost.telemetry.nvml.sample import GpuCondition, GpuLoad, Round, aged
 from tests.integration.harness.wait import wait_until
 from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
+
+#: Tells its readers' pids.
+AGENT = """
+import asyncio
+from isocost.telemetry.nvml.process import Nvml
+
+async def main():
+    nvml = Nvml()
+    running = asyncio.create_task(nvml.run())
+    while not (nvml.load.pid and nvml.condition.pid):
+        await asyncio.sleep(0.01)
+    print(nvml.load.pid, nvml.condition.pid, flush=True)
+    await running
+
+asyncio.run(main())
+"""
 
 MEASURED, STALE = SignalState.MEASURED, SignalState.STALE
 
@@ -75,6 +93,31 @@ def has(read: Callable[[Nvml], Signal], nvml: Nvml, state: SignalState, value: f
         return read(nvml).state is state and read(nvml).value == value
 
     return wait_until(check, f"{value} {state.name}")
+
+
+async def test_readers_in_a_call_that_hangs_do_not_outlive_their_agent(gpus: FakeGpus) -> None:
+    gpus.set({"a.all": "hang"})
+    agent = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", AGENT), env=gpus.environment, stdout=asyncio.subprocess.PIPE
+    )
+    assert agent.stdout is not None
+    readers = [psutil.Process(int(pid)) for pid in (await agent.stdout.readline()).split()]
+    assert len(readers) == 2
+    await wait_until(
+        lambda: all("libnvidia-ml" in str(reader.memory_maps()) for reader in readers),
+        "both are in NVML, which hangs",
+    )
+    agent.kill()
+    await agent.wait()
+    await wait_until(
+        lambda: (
+            not any(
+                reader.is_running() and reader.status() != psutil.STATUS_ZOMBIE
+                for reader in readers
+            )
+        ),
+        "no reader is left",
+    )
 
 
 async def test_values_follow_the_gpus(gpus: FakeGpus) -> None:

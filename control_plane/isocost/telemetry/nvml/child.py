@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import signal
 import sys
@@ -13,6 +14,8 @@ from isocost.telemetry.nvml.messages import READING, SCANNING, send
 from isocost.telemetry.nvml.reader import Reader
 
 LOOPS = ("load", "condition")
+#: prctl(2).
+_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -22,8 +25,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--interval-s", type=float, required=True)
     parser.add_argument("--rescan-s", type=float, required=True)
     options = parser.parse_args(arguments)
-    # A Ctrl-C is for the agent, which then ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # In a call that hangs it would not notice that its agent is gone.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         try:

@@ -131,6 +131,8 @@ class NvmlProcess(Generic[Item]):
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 env=self._environment,
+                # A Ctrl-C is for the agent, which then ends this process.
+                start_new_session=True,
             )
         except OSError as error:
             self._tell(f"the {self._loop} reader did not start: {error}")
