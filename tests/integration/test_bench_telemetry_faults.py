@@ -7,6 +7,7 @@ fifth has none.
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests.integration.harness.fleet import MODEL, Fleet
 Data = dict[str, Any]
 
 #: A page that does not answer leaves its last values for 5 s.
-START_S, END_S, LAST_S = 4, 13, 18
+START_S, END_S, LAST_S = 4, 13, 20
 PER_S, TOKENS = 40, 80
 SLOW, STALE, FROZEN, SKEWED, WELL = (f"node-{number}" for number in range(1, 6))
 FACTOR, SKEW_S = 3, -45.0
@@ -76,9 +77,11 @@ async def test_the_report_of_a_fleet_shows_each_nodes_fault_and_that_it_is_gone_
         {node.name: node.url for node in fleet.nodes},
         [{"node": n, "start_s": START_S, "end_s": END_S, **f} for n, f in FAULTS.items()],
     )
+    # In even steps every second would find an engine in the same state, frozen or not.
+    rng = random.Random(1)
+    times_s = sorted(rng.uniform(0, LAST_S) for _ in range(LAST_S * PER_S))
     trace = write_asks(
-        tmp_path / "trace.jsonl",
-        (Ask(number / PER_S, TOKENS, own_tokens=200) for number in range(LAST_S * PER_S)),
+        tmp_path / "trace.jsonl", (Ask(time_s, TOKENS, own_tokens=200) for time_s in times_s)
     )
     path = tmp_path / "report.json"
     bench = start_isocost(
