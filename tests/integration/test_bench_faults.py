@@ -36,8 +36,9 @@ COLD_S, WARM_S = (IDLE_S, 8), (IDLE_S + 1, 9)
 #: Before the fault, and open when it begins.
 OPEN_S = (4.0, 4.01, 4.02, 4.03)
 DURING_S = [5.2 + number * 0.1 for number in range(15)]
-#: A request of 16 tokens lasts 0.15 s, an open one 1.5 s.
-TOKENS, OPEN_TOKENS = 16, 200
+#: A request of 16 tokens lasts 0.15 s, an open one 0.9 s: it ends after the fault's beginning and
+#: before the next requests, which could take over its connection while a refusing node closes it.
+TOKENS, OPEN_TOKENS = 16, 120
 #: Requests of the last phase.
 AFTER = 5 * PREFIXES
 
