@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import os
+import select
 import signal
 import sys
 import time
@@ -13,33 +13,32 @@ from typing import BinaryIO
 from isocost.telemetry.nvml.messages import READING, SCANNING, send
 from isocost.telemetry.nvml.reader import Reader
 
-LOOPS = ("load", "condition")
 #: prctl(2).
 _PR_SET_PDEATHSIG = 1
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Read until nobody listens; NVML may print, so its output goes to the error output."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("loop", choices=LOOPS)
-    parser.add_argument("--interval-s", type=float, required=True)
-    parser.add_argument("--rescan-s", type=float, required=True)
-    options = parser.parse_args(arguments)
+def main(loop: str, interval_s: str, rescan_s: str) -> None:
+    """Read ``loop`` (load or condition) until nobody listens. A byte on the input: scan. NVML may
+    print, so its output goes to the error output.
+    """
     # In a call that hangs it would not notice that its agent is gone.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         try:
-            _run(options.loop, options.interval_s, options.rescan_s, out)
+            _run(loop, float(interval_s), float(rescan_s), out)
         except BrokenPipeError:
             # Nobody listens any more; what is left unsent must not fail once more at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 
 def _run(loop: str, interval_s: float, rescan_s: float, out: BinaryIO) -> None:
-    reader = Reader(time.monotonic, rescan_s)
+    reader = Reader(time.monotonic, interval_s, rescan_s)
     next_s = time.monotonic()
     while True:
+        if _asked():
+            reader.look_again()
+        reader.look_at_slices()
         if reader.scan_due:
             send(out, SCANNING)
             reader.scan(xids=loop == "condition")
@@ -50,5 +49,12 @@ def _run(loop: str, interval_s: float, rescan_s: float, out: BinaryIO) -> None:
         time.sleep(next_s - time.monotonic() if next_s > time.monotonic() else 0)
 
 
+def _asked() -> bool:
+    """Was something written on the input? Its end says nothing: that shows on the output."""
+    if not select.select([sys.stdin], [], [], 0)[0]:
+        return False
+    return os.read(sys.stdin.fileno(), 4096) != b""
+
+
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
