@@ -40,11 +40,6 @@ TURN_LATE_S = 0.75
 Signals = dict[str, Raw]
 
 
-class _Kept(NamedTuple):
-    value: float
-    taken_s: float
-
-
 class _Turn(NamedTuple):
     """What was read of a GPU in its turn, and when."""
 
@@ -74,8 +69,8 @@ class Reader:
         self._events = XidEvents()
         #: Heard and not told yet.
         self._heard: list[tuple[str, int]] = []
-        #: By UUID and name; by UUID.
-        self._kept: dict[tuple[str, str], _Kept] = {}
+        #: By UUID and name, each value with the time at which it was read; by UUID.
+        self._kept: dict[str, dict[str, tuple[float, float]]] = {}
         self._turns: dict[str, _Turn] = {}
         #: By UUID: GPUs on which only the first version of the memory call works.
         self._old_memory: set[str] = set()
@@ -110,7 +105,7 @@ class Reader:
             self._lose_driver(error)
             return
         uuids = {"", *(device.uuid for device in self._devices)}
-        self._kept = {key: value for key, value in self._kept.items() if key[0] in uuids}
+        self._kept = {uuid: self._kept.get(uuid, {}) for uuid in uuids}
         self._turns = {uuid: turn for uuid, turn in self._turns.items() if uuid in uuids}
         if xids:
             self._events.listen(
@@ -139,9 +134,10 @@ class Reader:
         # What does not wait comes first, so that it is of one moment.
         for device in whole:
             signals[device.uuid] = self._signals(device, CONDITION, started_s)
+            states = self._signals(device, [link.state for link in device.links], started_s)
             links[device.uuid] = tuple(
-                (link.number, link.remote, *self._read(device, link.state, started_s).values())
-                for link in device.links
+                (link.number, link.remote, state)
+                for link, state in zip(device.links, states.values(), strict=True)
             )
         for device in self._devices:
             processes[device.uuid] = self._processes(device, started_s)
@@ -242,9 +238,9 @@ class Reader:
         xids, self._heard = self._heard + xids, []
         heard = self._events.heard
         if alive and isinstance(heard, float):
-            self._kept["", "xids"] = _Kept(heard, now_s)
+            self._kept[""]["xids"] = (heard, now_s)
         elif not alive:
-            heard = self._last("", "xids", now_s) if isinstance(heard, float) else heard
+            heard = self._stale("", "xids", now_s) if isinstance(heard, float) else heard
             self._trouble = self._trouble or self._events.listening
         return xids, heard
 
@@ -257,37 +253,35 @@ class Reader:
                 listed.append((process.pid, UNSUPPORTED if used is None else float(used)))
             return (float(len(listed)),)
 
-        (raw,) = self._read(device, Call(("compute_processes",), count), now_s).values()
+        (raw,) = self._signals(device, [Call(("compute_processes",), count)], now_s).values()
         if not isinstance(raw, tuple):
             device.processes = listed
             return raw, listed
         return raw, [(pid, _older(memory, raw[2], False)) for pid, memory in device.processes]
 
     def _signals(self, device: Device, calls: Iterable[Call], now_s: float) -> Signals:
+        """All signals of some calls; a failure is that of one call."""
         signals: Signals = {}
+        kept = self._kept[device.uuid]
         for call in calls:
-            signals.update(self._read(device, call, now_s))
-        return signals
-
-    def _read(self, device: Device, call: Call, now_s: float) -> Signals:
-        """One call's signals; a failure is each one's own."""
-        uuid = device.uuid
-        if device.handle is None:
-            return {name: self._last(uuid, name, now_s) for name in call.names}
-        try:
-            values = call.read(device.handle)
-        except pynvml.NVMLError as error:
-            return self._failed(device, call, error.value, now_s)
-        except ValueError as error:
-            self._warnings.append(f"{uuid}: {error}")
-            return {name: self._last(uuid, name, now_s) for name in call.names}
-        signals: Signals = {}
-        for name, value in zip(call.names, values, strict=True):
-            if value is None:
-                signals[name] = UNSUPPORTED
-            else:
-                signals[name] = float(value)
-                self._kept[uuid, name] = _Kept(value, now_s)
+            if device.handle is None:
+                signals.update(self._last(device.uuid, call, now_s))
+                continue
+            try:
+                values = call.read(device.handle)
+            except pynvml.NVMLError as error:
+                signals.update(self._failed(device, call, error.value, now_s))
+                continue
+            except ValueError as error:
+                self._warnings.append(f"{device.uuid}: {error}")
+                signals.update(self._last(device.uuid, call, now_s))
+                continue
+            for name, value in zip(call.names, values, strict=True):
+                if value is None:
+                    signals[name] = UNSUPPORTED
+                else:
+                    signals[name] = number = float(value)
+                    kept[name] = (number, now_s)
         return signals
 
     def _failed(self, device: Device, call: Call, code: int, now_s: float) -> Signals:
@@ -297,11 +291,14 @@ class Reader:
             device.lost = device.silent = self._trouble = True
         elif code in WITHOUT_DRIVER:
             device.silent = self._trouble = True
-        return {name: self._last(device.uuid, name, now_s) for name in call.names}
+        return self._last(device.uuid, call, now_s)
 
-    def _last(self, uuid: str, name: str, now_s: float) -> Raw:
-        kept = self._kept.get((uuid, name))
-        return ABSENT if kept is None else (False, kept.value, now_s - kept.taken_s)
+    def _last(self, uuid: str, call: Call, now_s: float) -> Signals:
+        return {name: self._stale(uuid, name, now_s) for name in call.names}
+
+    def _stale(self, uuid: str, name: str, now_s: float) -> Raw:
+        kept = self._kept[uuid].get(name)
+        return ABSENT if kept is None else (False, kept[0], now_s - kept[1])
 
 
 def _gpu(device: Device, lost: set[str], signals: Signals) -> dict[str, Any]:
