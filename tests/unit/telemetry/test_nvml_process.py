@@ -172,7 +172,7 @@ async def test_a_call_that_hangs_leaves_its_loop_stale_and_the_other_measured_un
 
 
 async def test_an_initialisation_that_hangs_is_ended_too(
-    gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
+    gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(process, "SCAN_PATIENCE_S", 1.0)
     gpus.set({"init": "hang"})
@@ -180,8 +180,21 @@ async def test_an_initialisation_that_hangs_is_ended_too(
     async with running(nvml):
         await wait_until(lambda: nvml.load.starts >= 2, "ended and started again")
         assert nvml.gpus() == ()
+        assert "the load reader hangs: no word for 1 s while NVML is initialised" in caplog.text
         gpus.unset("init")
         await complete(nvml)
+
+
+async def test_values_are_stale_while_an_initialisation_hangs(gpus: FakeGpus) -> None:
+    nvml = Nvml(gpus.environment)
+    async with running(nvml):
+        await complete(nvml)
+        gpus.set({"driver": 2, "init": "hang"})
+        await has(utilisation, nvml, STALE, 0.3)
+        await has(temperature, nvml, STALE, 50)
+        await wait_until(lambda: utilisation(nvml).age_s > 2, "NVML is initialised")
+        assert utilisation(nvml).state is temperature(nvml).state is STALE
+        assert nvml.load.starts == nvml.condition.starts == 1
 
 
 async def test_a_reader_that_is_killed_leaves_stale_values_and_is_started_again(
@@ -283,15 +296,28 @@ async def test_xids_are_told_again_and_again_with_how_often_they_came(gpus: Fake
 async def test_without_the_library_it_runs_without_gpus_and_says_so_once(
     gpus: FakeGpus, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    environment = {**gpus.environment, "LD_LIBRARY_PATH": str(tmp_path)}
-    reader: NvmlProcess[GpuLoad] = NvmlProcess(
-        "load", load_round, 0.02, 1.0, 5.0, environment=environment
-    )
-    async with running(reader):
-        first = await wait_until(reader.latest, "a round")
-        await wait_until(lambda: (reader.latest() or first).taken_s > first.taken_s, "another")
-        assert first.gpus == () and reader.starts == 1
+    nvml = Nvml({**gpus.environment, "LD_LIBRARY_PATH": str(tmp_path)})
+    async with running(nvml):
+        await asyncio.wait_for(nvml.heard(), 15)
+        first = nvml.condition.latest()
+        assert first is not None and first.gpus == ()
+        await wait_until(
+            lambda: (nvml.condition.latest() or first).taken_s > first.taken_s, "another"
+        )
+        assert nvml.load.starts == nvml.condition.starts == 1
     assert len(caplog.messages) == 1 and "NVML Shared Library Not Found" in caplog.text
+
+
+async def test_a_reading_that_contradicts_itself_is_told_once(
+    gpus: FakeGpus, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpus.set({"a.memory_total": 10, "a.memory_used": 11})
+    nvml = Nvml(gpus.environment)
+    async with running(nvml):
+        first = await wait_until(nvml.load.latest, "a round")
+        await wait_until(lambda: (nvml.load.latest() or first).taken_s > first.taken_s, "another")
+        assert not nvml.sample("GPU-a").vram_free_bytes.known
+    assert caplog.messages == ["GPU-a: NVML's figures of its memory contradict each other"]
 
 
 async def test_cancelled_it_leaves_no_process(gpus: FakeGpus) -> None:
