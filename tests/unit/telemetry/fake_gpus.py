@@ -31,12 +31,8 @@ class FakeGpus:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, **self.variables}
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """What makes a process read these GPUs."""
         return {
+            **os.environ,
             "LD_LIBRARY_PATH": str(LIBRARY.parent),
             "ISOCOST_FAKE_NVML": str(self._path),
             "PYTHONPATH": str(ROOT / "control_plane"),
