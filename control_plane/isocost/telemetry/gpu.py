@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from isocost.errors import TelemetryError
 from isocost.model import ABSENT, UNSUPPORTED, GpuSample, Signal, measured
@@ -51,7 +52,8 @@ def read_page(page: str) -> GpuPage:
 def _gpu(data: dict[str, object]) -> GpuSample:
     uuid = str(data["uuid"])
     uuid.encode()  # JSON can spell text that no message can carry.
-    return GpuSample(uuid, **{name: _signal(data.get(name)) for name in _SIGNALS})
+    signals: dict[str, Any] = {name: _signal(data.get(name)) for name in _SIGNALS}
+    return GpuSample(uuid, **signals)
 
 
 def _signal(value: object) -> Signal:
