@@ -375,6 +375,8 @@ class AgentConfig(StrictSettings):
 
     name: Name
     control_plane: Endpoint = "127.0.0.1:18000"
+    #: Metrics and health; None: no pages.
+    http: Endpoint | None = "127.0.0.1:18081"
     #: A report that is a second old is stale.
     interval_ms: int = Field(200, ge=20, le=1_000)
     nodes: tuple[AgentNodeSettings, ...] = Field(min_length=1, strict=False)

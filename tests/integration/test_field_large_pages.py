@@ -102,4 +102,9 @@ def agent_config(grpc_port: int, ports: Iterable[int]) -> dict[str, object]:
         }
         for port in ports
     ]
-    return {"name": "agent-1", "control_plane": f"127.0.0.1:{grpc_port}", "nodes": nodes}
+    return {
+        "name": "agent-1",
+        "control_plane": f"127.0.0.1:{grpc_port}",
+        "http": None,
+        "nodes": nodes,
+    }

@@ -130,6 +130,7 @@ def _start_agent(
     config = {
         "name": name,
         "control_plane": f"127.0.0.1:{stage.options.control_plane_port}",
+        "http": None,
         "nodes": [dict(node.agent_entry()) for node in nodes],
     }
     _start_daemon(stage, processes, name, "agent", config)

@@ -17,6 +17,7 @@ from isocost.telemetry import gpu
 from isocost.telemetry.engines import detect
 from isocost.telemetry.engines.counter import fell
 from isocost.telemetry.engines.page import EnginePage
+from isocost.telemetry.engines.recent import Quantiles, RecentLatencies
 from isocost.telemetry.nvml.process import Nvml
 from isocost.telemetry.scrape import Target
 
@@ -45,7 +46,7 @@ class NodeSampler:
         self._settings = settings
         self._clock = clock
         self._wall = wall
-        self._engine = Target(session, settings.metrics_url, detect.read_engine_page, clock)
+        self._engine = Target(session, settings.metrics_url, self._read_engine, clock)
         self._gpu = (
             Target(session, settings.telemetry_url, detect.read_gpu_page, clock)
             if settings.telemetry_url is not None
@@ -58,14 +59,32 @@ class NodeSampler:
         self._engine_kind = ""
         self._epoch: int | None = None
         self._node: Node | None = None
+        self._latencies = RecentLatencies()
         self._told: dict[str, bool] = {}
         #: Of the node's GPUs, those that NVML does not list.
         self._missing: set[str] = set()
 
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The UUIDs of those that are read through NVML."""
+        return self._settings.gpus
+
+    @property
+    def pages(self) -> dict[str, Target[Any]]:
+        """What is scraped, by what it is."""
+        return {"engine": self._engine} | ({"gpus": self._gpu} if self._gpu else {})
+
+    def latencies(self) -> dict[str, Quantiles]:
+        """The engine's latencies of the last half minute."""
+        return self._latencies.quantiles(self._clock())
+
     def start(self) -> list[asyncio.Task[None]]:
         """Scrape the pages, unless that is still going on."""
-        targets: list[Target[Any]] = [self._engine, *([self._gpu] if self._gpu else [])]
-        return [target.start() for target in targets]
+        return [target.start() for target in self.pages.values()]
 
     def sample(self) -> NodeSample | None:
         """What is known now; None until the engine was up once: who it is is not known before."""
@@ -89,6 +108,13 @@ class NodeSampler:
             net_bytes_per_s=_age(page.net_bytes_per_s, self._gpu, now_s),
             clock_offset_s=self._clock_offset_s(self._gpu, page, now_s),
         )
+
+    def _read_engine(self, text: str) -> EnginePage:
+        page = detect.read_engine_page(text)
+        now_s = self._clock()
+        if page.engine and self._latencies.due(now_s):
+            self._latencies.take(detect.read_latencies(text), now_s)
+        return page
 
     def _nvml_gpus(self) -> tuple[GpuSample, ...]:
         """The node's own GPUs, known or not."""
@@ -129,6 +155,7 @@ class NodeSampler:
         if epoch != self._epoch:
             self._epoch = epoch
             self._node = self._settings.node(epoch)
+            self._latencies.forget()
             log.info("%s is instance %s", self._settings.name, self._node.instance_id)
         return self._node
 

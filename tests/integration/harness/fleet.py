@@ -87,6 +87,7 @@ class Fleet:
     def start_agent(self) -> Process:
         config = {
             "name": "agent-1",
+            "http": None,
             "control_plane": f"127.0.0.1:{self.grpc_port}",
             "nodes": [
                 {

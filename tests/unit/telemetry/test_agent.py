@@ -80,6 +80,7 @@ def config(nodes: dict[str, int], control_plane_port: int = 9) -> AgentConfig:
     data = {
         "name": "a1",
         "control_plane": f"127.0.0.1:{control_plane_port}",
+        "http": None,
         "interval_ms": 50,
         "nodes": entries,
     }
@@ -122,6 +123,7 @@ async def test_a_node_is_announced_when_its_engine_comes_up(
         settings = AgentConfig(
             name="a1",
             control_plane=f"127.0.0.1:{control_plane.port}",
+            http=None,
             interval_ms=50,
             nodes=(page.settings,),
         )
@@ -153,6 +155,7 @@ async def test_a_restarted_engine_replaces_its_predecessor(
         settings = AgentConfig(
             name="a1",
             control_plane=f"127.0.0.1:{control_plane.port}",
+            http=None,
             interval_ms=50,
             nodes=(page.settings,),
         )
@@ -166,8 +169,8 @@ async def test_a_restarted_engine_replaces_its_predecessor(
 
 async def test_one_sample_names_only_nodes_whose_engine_answers() -> None:
     async with running() as node:
-        samples = await sample_once(config({"up": node.port, "down": 9}))
-    assert [sample.node.name for sample in samples] == ["up"]
+        once = await sample_once(config({"up": node.port, "down": 9}))
+    assert [sample.node.name for sample in once.nodes] == ["up"]
 
 
 def _sample_of(view: tuple[NodeView, ...], name: str) -> NodeSample:
@@ -188,11 +191,9 @@ def test_once_answers_no_when_an_engine_is_silent(
 ) -> None:
     file = written(tmp_path)
     assert command.run(Namespace(config=file, once=True, json=True)) == 1
-    assert yaml.safe_load(capsys.readouterr().out) == {
-        "agent": "a1",
-        "nodes": [],
-        "silent": ["down"],
-    }
+    told = yaml.safe_load(capsys.readouterr().out)
+    assert abs(told.pop("wall_unix_s") - time.time()) < 60.0
+    assert told == {"agent": "a1", "nodes": [], "silent": ["down"], "gpus": []}
 
 
 def test_json_without_once_is_wrong_usage(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ async def test_a_nodes_own_gpus_are_read_through_nvml(
         settings = config({"n1": node.port}, control_plane.port).model_dump(mode="json")
         settings["nodes"][0] |= {"telemetry_url": None, "gpus": ["GPU-b", "GPU-gone"]}
         parsed = parse(AgentConfig, settings, "test")
-        (once,) = await sample_once(parsed)
+        (once,) = (await sample_once(parsed)).nodes
         assert [gpu.uuid for gpu in once.gpus] == ["GPU-b", "GPU-gone"]
         assert once.gpus[0].vram_free_bytes.value == 600
         assert not once.gpus[1].vram_free_bytes.known

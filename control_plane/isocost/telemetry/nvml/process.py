@@ -9,6 +9,7 @@ import collections
 import contextlib
 import dataclasses
 import logging
+import math
 import pickle
 import sys
 import time
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from isocost.model import GpuSample
+from isocost.telemetry.nvml.health import health_signals
 from isocost.telemetry.nvml.messages import HEADER, SCANNING
 from isocost.telemetry.nvml.sample import (
     GpuCondition,
@@ -102,9 +104,19 @@ class NvmlProcess(Generic[Item]):
         """What was made of the last round, with the ages and states of now."""
         if self._round is None:
             return value
-        age_s = max(self._clock() - self._round.taken_s, 0.0)
-        aged_value: Dataclass = aged(value, age_s, self._fresh_s if self._alive else -1.0)
+        fresh_s = self._fresh_s if self._alive else -1.0
+        aged_value: Dataclass = aged(value, self.round_age_s, fresh_s)
         return aged_value
+
+    @property
+    def round_age_s(self) -> float:
+        """Since the last round; infinite before the first."""
+        return math.inf if self._round is None else max(self._clock() - self._round.taken_s, 0.0)
+
+    @property
+    def fresh(self) -> bool:
+        """The reader lives, and its last round is not old."""
+        return self._alive and self.round_age_s <= self._fresh_s
 
     def take_xids(self) -> list[tuple[str, int]]:
         """(UUID, Xid) of all since the last time."""
@@ -243,11 +255,18 @@ class Nvml:
         load = self.load.find(uuid)
         if load is None:
             return GpuSample(uuid)
-        slow = self.condition.age(gpu_sample(load, self.condition.find(uuid)))
+        sample = self.load.age(gpu_sample(load, None))
+        condition = self.condition.find(uuid)
+        if condition is None:
+            return dataclasses.replace(sample, lost=load.lost)
+        slow = self.condition.age(gpu_sample(load, condition))
         return dataclasses.replace(
-            self.load.age(gpu_sample(load, None)),
+            sample,
             pcie_bytes_per_s=slow.pcie_bytes_per_s,
             nvlink_active_fraction=slow.nvlink_active_fraction,
+            lost=load.lost or condition.lost,
+            health=health_signals(condition, self.condition.fresh),
+            health_age_s=self.condition.round_age_s,
         )
 
     def gpus(self) -> tuple[Gpu, ...]:
