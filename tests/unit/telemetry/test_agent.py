@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
 from tests.unit.telemetry.page_server import page_server
 
 DEADLINE_S = 10.0
+#: As JSON.
+ABSENT, UNSUPPORTED = {"state": "absent"}, {"state": "unsupported"}
 
 
 class ControlPlane:
@@ -237,3 +239,96 @@ def test_a_node_has_either_a_telemetry_page_or_gpus(more: dict[str, object]) -> 
     settings["nodes"][0] |= more
     with pytest.raises(ConfigError, match="gpus"):
         parse(AgentConfig, settings, "test")
+
+
+@pytest.fixture
+def fake_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_library()
+    state = {
+        "gpus": "a,b",
+        "a.memory_total": 80_000_000_000,
+        "a.memory_used": 60_000_000_000,
+        "a.memory_reserved": 500_000_000,
+        "a.pcie_width": 8,
+        "a.ecc_uncorrected": 2,
+        "a.clocks_event_reasons": 64,
+        "a.temperature": "!3",
+        "a.nvlinks": 2,
+        "a.nvlink.0.active": 1,
+        "a.nvlink.1.active": 0,
+        "a.nvlink.1.remote": "0000:8b:00.0",
+        "a.pcie_ms": 1,
+        "b.pcie_ms": 1,
+        "b.ecc_uncorrected": "!999",
+    }
+    fake = FakeGpus(tmp_path, **state)
+    for name in ("LD_LIBRARY_PATH", "ISOCOST_FAKE_NVML", "PYTHONPATH"):
+        monkeypatch.setenv(name, fake.environment[name])
+
+
+@pytest.fixture
+async def once(tmp_path: Path) -> AsyncIterator[Callable[[bool], Awaitable[int]]]:
+    """`isocost agent --once`, of a node with GPU-a."""
+    async with page_server() as page:
+        node = page.settings.model_dump(mode="json", exclude_defaults=True)
+        node |= {"telemetry_url": None, "gpus": ["GPU-a"]}
+        file = tmp_path / "agent.yaml"
+        file.write_text(yaml.safe_dump({"name": "a1", "nodes": [node]}))
+
+        async def run(as_json: bool) -> int:
+            arguments = Namespace(config=file, once=True, json=as_json)
+            return await asyncio.to_thread(command.run, arguments)
+
+        yield run
+
+
+@pytest.mark.usefixtures("fake_gpus")
+async def test_once_prints_every_signal_with_its_state(
+    once: Callable[[bool], Awaitable[int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await once(True) == 0
+    told = yaml.safe_load(capsys.readouterr().out)
+    (node,) = told["nodes"]
+    assert node["engine"]["running"]["value"] == 1 and node["engine"]["waiting"] == ABSENT
+    health = node["gpus"][0]["health"]
+    assert health["pcie_width"]["state"] == "measured" and health["pcie_width"]["value"] == 8
+    assert health["temperature_celsius"] == UNSUPPORTED
+    one, other = told["gpus"]
+    assert (one["uuid"], other["uuid"]) == ("GPU-a", "GPU-b")
+    assert one["memory_reserved_bytes"]["value"] == 500_000_000
+    assert one["condition"]["clocks_event_reasons"]["value"] == 64
+    assert other["condition"]["ecc_uncorrected"] == ABSENT
+    down = one["condition"]["links"][1]
+    assert down["active"]["value"] == 0 and down["remote_pci_bus_id"] == "0000:8b:00.0"
+
+
+@pytest.mark.usefixtures("fake_gpus")
+async def test_once_prints_a_table_of_nodes_and_one_of_gpus(
+    once: Callable[[bool], Awaitable[int]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    assert await once(False) == 0
+    heading, node, _, gpu_heading, gpu, other = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["NODE", "INSTANCE", "RUNNING"]
+    assert node.split()[:5] == ["n1", "n1@1000", "1", "absent", "absent"]
+    cells = dict(zip(gpu_heading.split(), gpu.replace("gen 5 x8", "gen5x8").split(), strict=True))
+    assert cells | {"PCIE_MB/S": "", "WATTS": ""} == {
+        "GPU": "GPU-a",
+        "NODE": "n1",
+        "USED_GB": "60",
+        "RESERVED_GB": "0.5",
+        "TOTAL_GB": "80",
+        "USE": "0",
+        "PCIE": "gen5x8",
+        "PCIE_MB/S": "",
+        "NVLINKS": "1/2",
+        "CELSIUS": "unsupported",
+        "WATTS": "",
+        "ECC": "2",
+        "REMAP": "0",
+        "THROTTLE": "0x40",
+        "PROCESSES": "0",
+    }
+    assert other.split()[:2] == ["GPU-b", "-"] and "absent" in other
