@@ -11,6 +11,7 @@ Ethernet interface of the same card all but RDMA (the kernel's mlx5 counters.rst
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -85,10 +86,11 @@ class NetworkDevices:
 
     def _read_infiniband(self, name: str) -> InfiniBand:
         path = self._infiniband_path / name
-        try:
-            ports = sorted((path / "ports").iterdir())
-        except OSError:
-            ports = []
+        ports: list[Path] = []
+        # Without a card it is software, whose RDMA passes an interface.
+        if _exists(path / "device"):
+            with contextlib.suppress(OSError):
+                ports = sorted((path / "ports").iterdir())
         return InfiniBand(
             tuple(port / file for port in ports for file in _PORT_COUNTERS),
             os.path.realpath(path / "device"),

@@ -85,6 +85,15 @@ def test_a_roce_cards_port_and_interface_both_count(machine: FakeMachine) -> Non
     assert per_s(machine.read(eth0=(100, 0))) == 140 / 0.2
 
 
+def test_rdma_in_software_counts_at_its_interface(machine: FakeMachine) -> None:
+    machine.interface("eth0", "card0")
+    (machine.infiniband("rxe0", "card1", (0, 0)) / "device").unlink()
+    machine.read(eth0=(0, 0))
+    machine.count("rxe0", 20, 0)
+    assert per_s(machine.read(eth0=(100, 0))) == 500
+    assert machine.network.rate(["rxe0"]) == UNSUPPORTED
+
+
 def test_a_saturated_port_is_not_known(machine: FakeMachine) -> None:
     machine.interface("eth0", "card0")
     machine.infiniband("mlx4_0", "card1", (0, SATURATED))
