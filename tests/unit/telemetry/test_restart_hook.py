@@ -88,11 +88,14 @@ async def test_it_runs_once_per_drop(tmp_path: Path, caplog: pytest.LogCaptureFi
     async with running(hook):
         for epoch in (17, 17, 18, 19):
             hook.note(f"n1@{epoch}", DROP)
+            await asyncio.sleep(0)
             await wait_until(said(caplog, done), "the first run is done")
         hook.note("n1@19", ())
         hook.note("n1@20", DROP)
         await wait_until(lambda: caplog.messages.count(done) == 2, "the second run is done")
         hook.note("n1@20", OTHER)
+        await asyncio.sleep(0)
+    assert sum(text.endswith("the restart command runs") for text in caplog.messages) == 2
     assert lines(runs) == ["n1@17", "n1@20"]
 
 
