@@ -20,7 +20,8 @@ from isocost.config import AgentConfig
 from isocost.errors import StartError
 from isocost.model import NodeSample
 from isocost.schedule import report_lead_s, ticks
-from isocost.telemetry.nvml.process import Gpu, Nvml
+from isocost.telemetry.machine import Machine
+from isocost.telemetry.nvml.process import Gpu
 from isocost.telemetry.report import encode_report
 from isocost.telemetry.sampler import NodeSampler, sample_all
 from isocost.telemetry.scrape import TIMEOUT_S, open_session
@@ -46,11 +47,12 @@ class MachineSample:
 async def sample_once(config: AgentConfig) -> MachineSample:
     """One patient sample."""
     async with open_session() as session:
-        nvml = _nvml(config)
-        samplers = [NodeSampler(node, session, nvml) for node in config.nodes]
-        async with _reading(nvml):
+        machine = Machine(config)
+        samplers = [NodeSampler(node, session, machine) for node in config.nodes]
+        async with _reading(machine):
+            await asyncio.gather(*(sampler.read_handles() for sampler in samplers))
             nodes = await sample_all(samplers, TIMEOUT_S + 1)
-            return MachineSample(time.time(), nodes, nvml.gpus() if nvml else ())
+            return MachineSample(time.time(), nodes, machine.nvml.gpus() if machine.nvml else ())
 
 
 async def run_agent(config: AgentConfig) -> None:
@@ -58,13 +60,14 @@ async def run_agent(config: AgentConfig) -> None:
     newest = Newest()
     uplink = Uplink(config.control_plane, newest, random.Random())
     async with open_session() as session:
-        nvml = _nvml(config)
-        samplers = [NodeSampler(node, session, nvml) for node in config.nodes]
-        metrics = AgentMetrics(samplers, nvml, uplink)
+        machine = Machine(config)
+        samplers = [NodeSampler(node, session, machine) for node in config.nodes]
+        metrics = AgentMetrics(samplers, machine.nvml, uplink)
         async with _pages(config.http, metrics), asyncio.TaskGroup() as group:
             group.create_task(uplink.run())
-            if nvml is not None:
-                group.create_task(nvml.run())
+            group.create_task(machine.run())
+            for sampler in samplers:
+                group.create_task(sampler.watch())
             # Everything made so far lives as long as the process: keep the collector off it.
             gc.freeze()
             interval_s = config.interval_ms / 1e3
@@ -79,22 +82,14 @@ async def run_agent(config: AgentConfig) -> None:
                 newest.put(encode_report(config.name, sequence, time.time(), now_s, samples))
 
 
-def _nvml(config: AgentConfig) -> Nvml | None:
-    """A reader of the machine's GPUs, if a node has some."""
-    return Nvml() if any(node.gpus for node in config.nodes) else None
-
-
 @asynccontextmanager
-async def _reading(nvml: Nvml | None) -> AsyncIterator[None]:
-    """While GPUs are read, once they were or are too late for it."""
-    if nvml is None:
-        yield
-        return
-    reader = asyncio.create_task(nvml.run())
+async def _reading(machine: Machine) -> AsyncIterator[None]:
+    """While the machine is read, once it was or is too late for it."""
+    reader = asyncio.create_task(machine.run())
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_READ_S):
-                await nvml.heard()
+                await machine.heard()
         yield
     finally:
         reader.cancel()

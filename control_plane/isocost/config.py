@@ -351,6 +351,9 @@ class NodeListFile(StrictSettings):
 
 #: As `nvidia-smi -L` prints it.
 GpuUuid = Annotated[str, Field(pattern=r"^(GPU|MIG)-\S+$")]
+#: A name below /sys/class/infiniband or in /proc/net/dev: it becomes part of a path.
+NetworkDevice = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$")]
+AbsolutePath = Annotated[str, Field(pattern=r"^/")]
 
 
 class AgentNodeSettings(NodeSettings):
@@ -360,6 +363,10 @@ class AgentNodeSettings(NodeSettings):
     telemetry_url: str | None = Field(None, pattern=r"^https?://")
     #: or NVML: the UUIDs of the node's GPUs or MIG slices.
     gpus: tuple[GpuUuid, ...] = Field((), strict=False)
+    #: The network devices that the node's requests come over; empty = all of the machine.
+    network: tuple[NetworkDevice, ...] = Field((), strict=False)
+    #: Run, without a shell, when the engine has lost its CUDA handles.
+    restart_command: tuple[str, ...] = Field((), strict=False)
 
     def contradictions(self) -> list[FieldError]:
         errors = super().contradictions()
@@ -379,6 +386,9 @@ class AgentConfig(StrictSettings):
     http: Endpoint | None = "127.0.0.1:18081"
     #: A report that is a second old is stale.
     interval_ms: int = Field(200, ge=20, le=1_000)
+    #: Where the machine's own are mounted: elsewhere in a container.
+    procfs: AbsolutePath = "/proc"
+    sysfs: AbsolutePath = "/sys"
     nodes: tuple[AgentNodeSettings, ...] = Field(min_length=1, strict=False)
 
     def contradictions(self) -> list[FieldError]:

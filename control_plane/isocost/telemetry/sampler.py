@@ -12,13 +12,24 @@ from typing import Any, TypeVar
 import aiohttp
 
 from isocost.config import AgentNodeSettings
-from isocost.model import ABSENT, EngineSample, GpuSample, Node, NodeSample, Signal, SignalState
+from isocost.model import (
+    ABSENT,
+    UNSUPPORTED,
+    EngineSample,
+    GpuSample,
+    Node,
+    NodeSample,
+    Signal,
+    SignalState,
+)
 from isocost.telemetry import gpu
+from isocost.telemetry.cuda_handles import HandleReading
 from isocost.telemetry.engines import detect
 from isocost.telemetry.engines.counter import fell
 from isocost.telemetry.engines.page import EnginePage
 from isocost.telemetry.engines.recent import Quantiles, RecentLatencies
-from isocost.telemetry.nvml.process import Nvml
+from isocost.telemetry.handle_watch import HandleWatch
+from isocost.telemetry.machine import Machine
 from isocost.telemetry.scrape import Target
 
 #: A value from a page that did not come again is stale at once if the page failed, and after this
@@ -39,7 +50,7 @@ class NodeSampler:
         self,
         settings: AgentNodeSettings,
         session: aiohttp.ClientSession,
-        nvml: Nvml | None = None,
+        machine: Machine | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -52,7 +63,12 @@ class NodeSampler:
             if settings.telemetry_url is not None
             else None
         )
-        self._nvml = nvml
+        self._nvml = None if machine is None else machine.nvml
+        self._network = None if machine is None else machine.network
+        #: Who the engine's processes are is only known from NVML.
+        self._handles = None
+        if machine is not None and machine.nvml is not None:
+            self._handles = HandleWatch(self._pids, machine.procfs)
         self._seen: EnginePage | None = None
         #: What the instance's counters last said: a page may lack them for a while.
         self._counters = dict.fromkeys(_COUNTERS, ABSENT)
@@ -78,6 +94,30 @@ class NodeSampler:
         """What is scraped, by what it is."""
         return {"engine": self._engine} | ({"gpus": self._gpu} if self._gpu else {})
 
+    async def watch(self) -> None:
+        """Watch the engine's processes until cancelled, beside the samples."""
+        if self._handles is not None:
+            await self._handles.run(
+                self.name,
+                self._settings.restart_command,
+                lambda: self._node.instance_id if self._node else "",
+            )
+
+    async def read_handles(self) -> None:
+        """Look at the engine's processes once."""
+        if self._handles is not None:
+            await self._handles.read()
+
+    def _pids(self) -> set[int]:
+        """Of what computes on the node's GPUs."""
+        conditions = [self._nvml.condition.find(uuid) for uuid in self.gpus] if self._nvml else []
+        return {
+            process.pid
+            for condition in conditions
+            if condition is not None
+            for process in condition.processes
+        }
+
     def latencies(self) -> dict[str, Quantiles]:
         """The engine's latencies of the last half minute."""
         return self._latencies.quantiles(self._clock())
@@ -98,7 +138,16 @@ class NodeSampler:
         engine = EngineSample()
         if self._engine.page is not None:
             engine = _aged(self._engine.page.sample, self._engine, now_s)
-        sample = NodeSample(node=node, engine_up=self._engine.there, engine=engine)
+        handles = self._handles.reading if self._handles else HandleReading(UNSUPPORTED)
+        sample = NodeSample(
+            node=node,
+            engine_up=self._engine.there,
+            engine=engine,
+            net_bytes_per_s=self._network.rate(self._settings.network) if self._network else ABSENT,
+            cuda_handles=handles.handles,
+            cuda_handles_dropped=handles.dropped,
+            taken_s=now_s,
+        )
         if self._gpu is None:
             return dataclasses.replace(sample, gpus=self._nvml_gpus())
         page = self._gpu.page or gpu.GpuPage()
