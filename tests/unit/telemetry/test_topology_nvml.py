@@ -156,6 +156,13 @@ def test_links_that_lead_nowhere_that_is_told_are_not_known(gpus: FakeGpus, tree
     assert read(gpus, tree, switched(2, 4) | {"g1.nvlink.0.remote": UNKNOWN}).nvlinks_known
 
 
+def test_links_to_a_gpu_whose_bus_id_is_not_told_are_not_known(
+    gpus: FakeGpus, tree: PciTree
+) -> None:
+    assert not read(gpus, tree, linked(2, {(0, 1): 4}) | {"g1.pci": UNKNOWN}).nvlinks_known
+    assert read(gpus, tree, linked(2, {}) | {"g1.pci": UNKNOWN}).nvlinks_known
+
+
 def test_a_driver_that_does_not_tell_kinds_of_ends(gpus: FakeGpus, tree: PciTree) -> None:
     """What is no GPU is a switch, unless the kernel says that it is one that NVML does not list."""
     old = {f"g{gpu}.nvlink.{link}.remote_type": "!13" for gpu in (0, 1) for link in range(4)}
@@ -168,6 +175,19 @@ def test_a_driver_that_does_not_tell_kinds_of_ends(gpus: FakeGpus, tree: PciTree
 def test_a_kind_of_end_that_nvml_does_not_know_is_not_told(gpus: FakeGpus, tree: PciTree) -> None:
     odd = {f"g{gpu}.nvlink.0.remote_type": 255 for gpu in (0, 1)}
     assert nvlinks(read(gpus, tree, switched(2, 1) | odd)) == {(0, 1): 1}
+
+
+def test_a_bus_id_is_the_same_however_it_is_written(gpus: FakeGpus, tree: PciTree) -> None:
+    other = {"g0.nvlink.0.remote": bus_id(1).removeprefix("0000").lower()}
+    assert nvlinks(read(gpus, tree, linked(2, {(0, 1): 1}) | other)) == {(0, 1): 1}
+
+
+def test_modules_in_the_users_folder_are_not_imported(
+    gpus: FakeGpus, tree: PciTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pynvml.py").write_text("raise SystemExit(1)")
+    monkeypatch.chdir(tmp_path)
+    assert read(gpus, tree, linked(1, {})).indices == (0,)
 
 
 def test_links_to_a_gpu_that_this_container_does_not_see(gpus: FakeGpus, tree: PciTree) -> None:

@@ -39,6 +39,12 @@ def place(*path: str, numa_node: int | None = 0) -> Place:
             place(*SWITCH, "0000:12:01.0", "0000:14:00.0", "0000:15:00.0", "0000:16:00.0"),
             LinkKind.PXB,
         ),
+        # One more bridge than a switch has.
+        (
+            place(*SWITCH, "0000:12:00.0", "0000:13:00.0", "0000:14:00.0"),
+            place(*SWITCH, "0000:12:01.0", "0000:15:00.0"),
+            LinkKind.PXB,
+        ),
         # Two root ports of one host bridge.
         (
             place(*SWITCH, "0000:12:00.0", "0000:13:00.0"),

@@ -13,7 +13,7 @@ from isocost.telemetry.nvml.output import to_parent
 from isocost.telemetry.topology.facts import GpuFacts, NvLinkEnd, NvmlAnswer
 from isocost.telemetry.topology.machine import MAX_GPUS, LinkKind
 
-#: Two GPUs on one board are told apart nowhere else.
+#: INTERNAL is the bridge of a board with two GPUs.
 _WAYS = {
     pynvml.NVML_TOPOLOGY_INTERNAL: LinkKind.PIX,
     pynvml.NVML_TOPOLOGY_SINGLE: LinkKind.PIX,

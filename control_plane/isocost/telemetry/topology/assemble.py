@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from isocost.telemetry.topology.facts import GpuFacts, NvLinkEnd
 from isocost.telemetry.topology.machine import Gpu, Link, LinkKind, Topology, pairs
-from isocost.telemetry.topology.sysfs import Sysfs, way
+from isocost.telemetry.topology.sysfs import Sysfs, kernel_bus_id, way
 
 #: The other end of an NVLink: a GPU's place in NVML's list, a switch, or what is neither, such as
 #: a GPU that this container does not see.
@@ -16,7 +16,9 @@ _ELSEWHERE = -2
 
 def assemble(facts: Sequence[GpuFacts], sysfs: Sysfs) -> Topology:
     """``nvlinks_known`` is false if a GPU's NVLinks, or the other end of one, are not told."""
-    by_bus_id = {gpu.bus_id.lower(): index for index, gpu in enumerate(facts) if gpu.bus_id}
+    by_bus_id = {
+        bus_id: index for index, gpu in enumerate(facts) if (bus_id := kernel_bus_id(gpu.bus_id))
+    }
     ends = [_ends(gpu, by_bus_id, sysfs) for gpu in facts]
     told = [end for end in ends if end is not None]
     known = len(told) == len(facts)
@@ -36,7 +38,8 @@ def _ends(gpu: GpuFacts, by_bus_id: Mapping[str, int], sysfs: Sysfs) -> list[int
     if gpu.mig:
         # No slice reaches another GPU over NVLink, whatever state the links have.
         return []
-    if gpu.nvlinks is None:
+    if gpu.nvlinks is None or (gpu.nvlinks and not kernel_bus_id(gpu.bus_id)):
+        # Without its bus id no other GPU's links can be told to lead to it.
         return None
     ends = [_end(link, by_bus_id, sysfs) for link in gpu.nvlinks]
     told = [end for end in ends if end is not None]
@@ -44,14 +47,14 @@ def _ends(gpu: GpuFacts, by_bus_id: Mapping[str, int], sysfs: Sysfs) -> list[int
 
 
 def _end(link: NvLinkEnd, by_bus_id: Mapping[str, int], sysfs: Sysfs) -> int | None:
-    if (index := by_bus_id.get(link.bus_id.lower())) is not None:
+    if (index := by_bus_id.get(kernel_bus_id(link.bus_id))) is not None:
         return index
     if link.is_switch is None and not link.bus_id:
         return None
     if link.is_switch is False:
         return _ELSEWHERE if link.bus_id else None
-    # Drivers before 470 do not tell what is there, and in a virtual machine the kernel may not see
-    # it: what is no GPU of this machine is a switch then.
+    # Old drivers do not tell what is there, and in a virtual machine the kernel may not see it;
+    # what is no GPU of this machine is a switch then.
     is_gpu = link.is_switch is None and sysfs.is_switch(link.bus_id) is False
     return _ELSEWHERE if is_gpu else _SWITCH
 

@@ -20,7 +20,8 @@ from isocost.telemetry.topology.sysfs import Sysfs
 #: It takes 1 to 3 s where the driver is not loaded yet; a GPU that hangs never answers.
 TIMEOUT_S = 30.0
 
-_NVML = (sys.executable, "-m", "isocost.telemetry.nvml.topology")
+#: Without -P it would import what lies in the folder in which the command is run.
+_NVML = (sys.executable, "-P", "-m", "isocost.telemetry.nvml.topology")
 _NVIDIA_SMI = ("nvidia-smi", "topo", "-m")
 
 

@@ -67,10 +67,13 @@ class Sysfs:
         )
 
     def _device(self, bus_id: str) -> Path:
-        """NVML writes 00000000:1B:00.0 where the kernel writes 0000:1b:00.0."""
-        match = _NVML_BUS_ID.fullmatch(bus_id)
-        name = f"{int(match[1], 16):04x}:{match[2].lower()}" if match else "none"
-        return self.root / "bus" / "pci" / "devices" / name
+        return self.root / "bus" / "pci" / "devices" / (kernel_bus_id(bus_id) or "none")
+
+
+def kernel_bus_id(bus_id: str) -> str:
+    """NVML writes 00000000:1B:00.0 where the kernel writes 0000:1b:00.0; "": it is none."""
+    match = _NVML_BUS_ID.fullmatch(bus_id)
+    return f"{int(match[1], 16):04x}:{match[2].lower()}" if match else ""
 
 
 def way(one: Place | None, other: Place | None) -> LinkKind:
