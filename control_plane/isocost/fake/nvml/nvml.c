@@ -2,7 +2,9 @@
  * NVIDIA's signatures, answered from a state file (its keys are in docs/telemetry.md). */
 #include "state.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define GIB (1024ULL * 1024 * 1024)
@@ -440,4 +442,50 @@ nvmlReturn_t nvmlEventSetWait_v2(EventSet *set, nvmlEventData_t *event, unsigned
     if (waited_ms >= timeout_ms) return NVML_ERROR_TIMEOUT;
     sleep_ms(5);
   }
+}
+
+/* -- Topology: "a.nvlink.0.remote_type", "a.ancestor.b", "a.numa_node" ---------------------------- */
+
+/* The place of a text in a list of names, or a number as it is. */
+static int level(const char *text, const char *const names[], int count, int step) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(text, names[i]) == 0) return i * step;
+  return (int)strtol(text, NULL, 10);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned int link,
+                                                 int *type) {
+  static const char *const names[] = {"gpu", "npu", "switch"};
+  char key[64], text[TEXT_SIZE];
+  nvmlReturn_t status = check_link(device, link);
+  snprintf(key, sizeof key, "nvlink.%u.remote_type", link);
+  if (status == NVML_SUCCESS) status = state_text(device->scope, key, "switch", text);
+  if (status == NVML_SUCCESS) *type = level(text, names, 3, 1);
+  return status;
+}
+
+/* The key stands at either of the two. */
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device, nvmlDevice_t other,
+                                                 int *ancestor) {
+  static const char *const names[] = {"internal", "single", "multiple", "hostbridge", "node",
+                                      "system"};
+  char key[96], text[TEXT_SIZE], back[TEXT_SIZE];
+  nvmlReturn_t status = check_device(device);
+  if (status == NVML_SUCCESS) status = check_device(other);
+  if (status != NVML_SUCCESS) return status;
+  snprintf(key, sizeof key, "ancestor.%s", device->scope);
+  status = state_text(other->scope, key, "system", back);
+  snprintf(key, sizeof key, "ancestor.%s", other->scope);
+  if (status == NVML_SUCCESS) status = state_text(device->scope, key, back, text);
+  if (status == NVML_SUCCESS) *ancestor = level(text, names, 6, 10);
+  return status;
+}
+
+/* The node of the GPU's own memory, which few systems see as one. */
+nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, int *node) {
+  unsigned int value;
+  nvmlReturn_t status = whole(device, "numa_node", UINT_MAX, &value);
+  if (status == NVML_SUCCESS && value == UINT_MAX) return NVML_ERROR_NOT_SUPPORTED;
+  if (status == NVML_SUCCESS) *node = (int)value;
+  return status;
 }

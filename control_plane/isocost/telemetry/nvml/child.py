@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
-import os
-import signal
-import sys
 import time
 from typing import BinaryIO
 
 from isocost.telemetry.nvml.messages import READING, SCANNING, send
+from isocost.telemetry.nvml.output import to_parent
 from isocost.telemetry.nvml.reader import Reader
 
 LOOPS = ("load", "condition")
-#: prctl(2).
-_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Read until nobody listens; NVML may print, so its output goes to the error output."""
+    """Read until nobody listens."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("loop", choices=LOOPS)
     parser.add_argument("--interval-s", type=float, required=True)
     parser.add_argument("--rescan-s", type=float, required=True)
     options = parser.parse_args(arguments)
-    # In a call that hangs it would not notice that its agent is gone.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        try:
-            _run(options.loop, options.interval_s, options.rescan_s, out)
-        except BrokenPipeError:
-            # Nobody listens any more; what is left unsent must not fail once more at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+    with to_parent() as out:
+        _run(options.loop, options.interval_s, options.rescan_s, out)
 
 
 def _run(loop: str, interval_s: float, rescan_s: float, out: BinaryIO) -> None:
