@@ -49,12 +49,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(config: AgentConfig, sample: MachineSample, as_json: bool) -> int:
-    from isocost.cli.agent_text import plain, print_tables
+    from isocost.cli.agent_text import plain, tables
 
     answering = {node.node.name for node in sample.nodes if node.engine_up}
     silent = [node.name for node in config.nodes if node.name not in answering]
     if as_json:
         print(json.dumps(plain(config, sample, silent), indent=2))
     else:
-        print_tables(config, sample, silent)
+        print(tables(config, sample, silent))
     return 1 if silent else 0

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
-from rich.table import Table
-
 from isocost.agent import MachineSample
+from isocost.cli.columns import aligned
 from isocost.config import AgentConfig
 from isocost.model import NodeSample, Signal, SignalState
 from isocost.node_signals import node_signals
@@ -44,24 +42,14 @@ def plain(config: AgentConfig, sample: MachineSample, silent: Sequence[str]) -> 
     }
 
 
-def print_tables(config: AgentConfig, sample: MachineSample, silent: Sequence[str]) -> None:
-    console = Console()
-    console.print(_table(_NODE_COLUMNS, [_node_row(node) for node in sample.nodes]))
+def tables(config: AgentConfig, sample: MachineSample, silent: Sequence[str]) -> str:
+    """The nodes, the GPUs, and whose engine does not answer."""
+    lines = aligned([_NODE_COLUMNS, *map(_node_row, sample.nodes)])
     if sample.gpus:
         nodes = {uuid: node.name for node in config.nodes for uuid in node.gpus}
-        console.print()
-        console.print(_table(_GPU_COLUMNS, [_gpu_row(gpu, nodes) for gpu in sample.gpus]))
-    for name in silent:
-        console.print(f"{name}: its engine does not answer")
-
-
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in titles:
-        table.add_column(title, no_wrap=True)
-    for row in rows:
-        table.add_row(*(printable(cell) for cell in row))
-    return table
+        lines += ["", *aligned([_GPU_COLUMNS, *(_gpu_row(gpu, nodes) for gpu in sample.gpus)])]
+    lines += [f"{name}: its engine does not answer" for name in silent]
+    return printable("\n".join(lines))
 
 
 def _node_row(sample: NodeSample) -> list[str]:

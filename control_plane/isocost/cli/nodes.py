@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from isocost.cli.admin_client import add_http_argument, call
+from isocost.cli.columns import aligned
 from isocost.output import printable
 
 SUMMARY = "list the nodes with state, numbers, load and settings by hand"
@@ -39,9 +40,7 @@ def run(args: argparse.Namespace) -> int:
     rows += [
         [printable(read(node, now_unix_s)) for _, read in _COLUMNS] for node in answer["nodes"]
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(map(str.ljust, row, widths)).rstrip())
+    print("\n".join(aligned(rows)))
     for node in answer["unseen"]:
         text = f"not there, but set by hand: {node['name']}: {_by_hand(node, now_unix_s)}"
         print(printable(text))

@@ -306,9 +306,7 @@ async def test_once_prints_every_signal_with_its_state(
 async def test_once_prints_a_table_of_nodes_and_one_of_gpus(
     once: Callable[[bool], Awaitable[int]],
     capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
     assert await once(False) == 0
     heading, node, _, gpu_heading, gpu, other = capsys.readouterr().out.splitlines()
     assert heading.split()[:3] == ["NODE", "INSTANCE", "RUNNING"]
