@@ -13,8 +13,8 @@ import aiohttp
 
 from isocost.config import AgentNodeSettings
 from isocost.model import ABSENT, EngineSample, GpuSample, Node, NodeSample, Signal, SignalState
-from isocost.telemetry import gpu
-from isocost.telemetry.engines import detect
+from isocost.telemetry import clock as clock_page
+from isocost.telemetry.engines import dcgm, detect
 from isocost.telemetry.engines.counter import fell
 from isocost.telemetry.engines.page import EnginePage
 from isocost.telemetry.nvml.process import Nvml
@@ -46,9 +46,14 @@ class NodeSampler:
         self._clock = clock
         self._wall = wall
         self._engine = Target(session, settings.metrics_url, detect.read_engine_page, clock)
-        self._gpu = (
-            Target(session, settings.telemetry_url, detect.read_gpu_page, clock)
-            if settings.telemetry_url is not None
+        self._dcgm = (
+            Target(session, settings.dcgm_url, dcgm.read_page, clock)
+            if settings.dcgm_url is not None
+            else None
+        )
+        self._own_clock = (
+            Target(session, settings.clock_url, clock_page.read_page, clock)
+            if settings.clock_url is not None
             else None
         )
         self._nvml = nvml
@@ -64,14 +69,16 @@ class NodeSampler:
 
     def start(self) -> list[asyncio.Task[None]]:
         """Scrape the pages, unless that is still going on."""
-        targets: list[Target[Any]] = [self._engine, *([self._gpu] if self._gpu else [])]
-        return [target.start() for target in targets]
+        targets: list[Target[Any] | None] = [self._engine, self._dcgm, self._own_clock]
+        return [target.start() for target in targets if target is not None]
 
     def sample(self) -> NodeSample | None:
         """What is known now; None until the engine was up once: who it is is not known before."""
         self._tell("engine", self._engine)
-        if self._gpu is not None:
-            self._tell("telemetry page", self._gpu)
+        if self._dcgm is not None:
+            self._tell("DCGM exporter", self._dcgm)
+        if self._own_clock is not None:
+            self._tell("clock page", self._own_clock)
         node = self._identify()
         if node is None:
             return None
@@ -79,15 +86,12 @@ class NodeSampler:
         engine = EngineSample()
         if self._engine.page is not None:
             engine = _aged(self._engine.page.sample, self._engine, now_s)
-        sample = NodeSample(node=node, engine_up=self._engine.there, engine=engine)
-        if self._gpu is None:
-            return dataclasses.replace(sample, gpus=self._nvml_gpus())
-        page = self._gpu.page or gpu.GpuPage()
-        return dataclasses.replace(
-            sample,
-            gpus=tuple(_aged(item, self._gpu, now_s) for item in self._own(page)),
-            net_bytes_per_s=_age(page.net_bytes_per_s, self._gpu, now_s),
-            clock_offset_s=self._clock_offset_s(self._gpu, page, now_s),
+        return NodeSample(
+            node=node,
+            engine_up=self._engine.there,
+            engine=engine,
+            gpus=self._nvml_gpus() if self._dcgm is None else self._dcgm_gpus(self._dcgm, now_s),
+            clock_offset_s=self._clock_offset_s(now_s),
         )
 
     def _nvml_gpus(self) -> tuple[GpuSample, ...]:
@@ -103,13 +107,21 @@ class NodeSampler:
             self._missing = missing
         return tuple(self._nvml.sample(uuid) for uuid in self._settings.gpus)
 
-    def _clock_offset_s(
-        self, target: Target[gpu.GpuPage], page: gpu.GpuPage, now_s: float
-    ) -> float:
+    def _dcgm_gpus(
+        self, target: Target[tuple[GpuSample, ...]], now_s: float
+    ) -> tuple[GpuSample, ...]:
+        """The node's GPUs. Of a machine with more than it has, nobody says which they are."""
+        gpus = target.page or ()
+        if len(gpus) != self._settings.gpu_count:
+            return ()
+        return tuple(_aged(gpu, target, now_s) for gpu in gpus)
+
+    def _clock_offset_s(self, now_s: float) -> float:
         """The node's clock less this one's; it goes on while its page does not answer."""
-        if page.wall_unix_s is None or target.taken_s is None:
+        target = self._own_clock
+        if target is None or target.page is None or target.taken_s is None:
             return 0.0
-        return page.wall_unix_s + (now_s - target.taken_s) - self._wall()
+        return target.page + (now_s - target.taken_s) - self._wall()
 
     def _identify(self) -> Node | None:
         """The node as the instance that its last good page came from."""
@@ -146,12 +158,6 @@ class NodeSampler:
             signal: Signal = getattr(page.sample, name)
             if signal.known or anew:
                 self._counters[name] = signal
-
-    def _own(self, page: gpu.GpuPage) -> tuple[GpuSample, ...]:
-        """The node's GPUs. Of a machine with more than it has, nobody says which they are."""
-        if page.whole_machine and len(page.gpus) != self._settings.gpu_count:
-            return ()
-        return page.gpus
 
     def _tell(self, what: str, target: Target[Any]) -> None:
         """Log when a page begins or ceases to answer."""
