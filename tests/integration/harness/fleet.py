@@ -66,6 +66,7 @@ class Fleet:
         self._folder = folder
         #: The fake machine that all nodes are part of.
         self.machine = folder / "machine"
+        self.agent_config = folder / "agent.yaml"
         self.session = session
         self.grpc_port = free_port()
         self.http_port = free_port()
@@ -115,10 +116,10 @@ class Fleet:
                 for node in self.nodes
             ],
         }
-        path = self._folder / "agent.yaml"
-        path.write_text(yaml.safe_dump(config))
+        self.agent_config.write_text(yaml.safe_dump(config))
+        flags = ("--config", str(self.agent_config))
         environment = agent_environment(self.machine)
-        return self._start_isocost("agent", "--config", str(path), environment=environment)
+        return self._start_isocost("agent", *flags, environment=environment)
 
     def start_control_plane(self, policy: str = "weighted_random") -> Process:
         path = self._folder / "filter.yaml"
