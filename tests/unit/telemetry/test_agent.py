@@ -75,7 +75,7 @@ def config(nodes: dict[str, int], control_plane_port: int = 9) -> AgentConfig:
             "gpu_kind": "H100",
             "models": [{"name": "m", "kv_bytes_per_token": 131_072}],
             "metrics_url": f"http://127.0.0.1:{port}/metrics",
-            "telemetry_url": f"http://127.0.0.1:{port}/fake/telemetry",
+            "dcgm_url": "http://127.0.0.1:9/",
         }
         for name, port in nodes.items()
     ]
@@ -109,11 +109,11 @@ async def test_nodes_arrive_with_their_signals_and_follow_them(
         settings = config({"n2": two.port, "n1": one.port}, control_plane.port)
         await stack.enter_async_context(agent(settings))
         await control_plane.until(lambda view: [v.node.name for v in view] == ["n1", "n2"])
-        await one.post("/fake/telemetry", {"kv_usage": 0.75, "net_bytes_per_s": "unsupported"})
+        await one.post("/fake/telemetry", {"kv_usage": 0.75, "waiting": "absent"})
         await control_plane.until(lambda view: _sample_of(view, "n1").engine.kv_usage.value == 0.75)
         sample = _sample_of(control_plane.registry.view(time.monotonic()), "n1")
-        assert sample.engine_up and sample.gpus[0].vram_total_bytes.value == 81_559 * 2**20
-        assert sample.net_bytes_per_s.state.name == "UNSUPPORTED"
+        assert sample.engine_up and sample.engine.running.value == 0.0
+        assert sample.engine.waiting.state.name == "ABSENT"
         assert sample.node.models[0].kv_bytes_per_token == 131_072
 
 
@@ -215,7 +215,7 @@ async def test_a_nodes_own_gpus_are_read_through_nvml(
         monkeypatch.setenv(name, gpus.environment[name])
     async with running() as node:
         settings = config({"n1": node.port}, control_plane.port).model_dump(mode="json")
-        settings["nodes"][0] |= {"telemetry_url": None, "gpus": ["GPU-b", "GPU-gone"]}
+        settings["nodes"][0] |= {"dcgm_url": None, "gpus": ["GPU-b", "GPU-gone"]}
         parsed = parse(AgentConfig, settings, "test")
         (once,) = (await sample_once(parsed)).nodes
         assert [gpu.uuid for gpu in once.gpus] == ["GPU-b", "GPU-gone"]
@@ -233,8 +233,8 @@ def _free(view: tuple[NodeView, ...]) -> float:
     return gpus[0].vram_free_bytes.value if gpus else -1.0
 
 
-@pytest.mark.parametrize("more", [{"telemetry_url": None}, {"gpus": ["GPU-1"]}, {"gpus": ["0"]}])
-def test_a_node_has_either_a_telemetry_page_or_gpus(more: dict[str, object]) -> None:
+@pytest.mark.parametrize("more", [{"dcgm_url": None}, {"gpus": ["GPU-1"]}, {"gpus": ["0"]}])
+def test_a_node_has_either_an_exporters_page_or_gpus(more: dict[str, object]) -> None:
     settings = config({"n1": 9}).model_dump(mode="json")
     settings["nodes"][0] |= more
     with pytest.raises(ConfigError, match="gpus"):
@@ -271,7 +271,7 @@ async def once(tmp_path: Path) -> AsyncIterator[Callable[[bool], Awaitable[int]]
     """`isocost agent --once`, of a node with GPU-a."""
     async with page_server() as page:
         node = page.settings.model_dump(mode="json", exclude_defaults=True)
-        node |= {"telemetry_url": None, "gpus": ["GPU-a"]}
+        node |= {"dcgm_url": None, "gpus": ["GPU-a"]}
         file = tmp_path / "agent.yaml"
         file.write_text(yaml.safe_dump({"name": "a1", "nodes": [node]}))
 

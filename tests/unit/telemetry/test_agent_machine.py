@@ -44,7 +44,7 @@ def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Processes:
 async def settings(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[AgentConfig]:
     async with page_server() as page:
         command = ("/bin/sh", "-c", f'echo "$ISOCOST_NODE $ISOCOST_PIDS" >> {tmp_path}/restarts')
-        changes = {"telemetry_url": None, "gpus": ("GPU-a",), "restart_command": command}
+        changes = {"dcgm_url": None, "gpus": ("GPU-a",), "restart_command": command}
         yield AgentConfig(
             name="a1",
             control_plane=f"127.0.0.1:{control_plane.port}",

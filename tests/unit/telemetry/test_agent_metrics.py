@@ -53,7 +53,7 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGpus:
 def config(page: PageServer, http: str | None, *gpus: str) -> AgentConfig:
     node = page.settings
     if gpus:
-        node = node.model_copy(update={"telemetry_url": None, "gpus": gpus})
+        node = node.model_copy(update={"dcgm_url": None, "gpus": gpus})
     return AgentConfig(
         name="a1", control_plane="127.0.0.1:9", http=http, interval_ms=50, nodes=(node,)
     )

@@ -1,5 +1,5 @@
-/* A libnvidia-ml.so.1 without a GPU, for tests of what reads one: the calls that Isocost makes, with
- * NVIDIA's signatures, answered from a state file (its keys are in docs/telemetry.md). */
+/* A libnvidia-ml.so.1 without a GPU, for fake nodes and tests of what reads one: the calls that Isocost makes, with
+ * NVIDIA's signatures, answered from a state (its keys are in docs/telemetry.md). */
 #include "state.h"
 
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define GIB (1024ULL * 1024 * 1024)
-#define MAX_GPUS 64
+#define MAX_GPUS 256
 #define MAX_SLICES 7
 
 /* A GPU or a MIG slice by the scope of its keys. Handles stay good memory for ever: a stale one
@@ -85,18 +85,16 @@ static nvmlReturn_t check_driver(void) {
   return status;
 }
 
-/* A GPU that the state file does not list any more is lost. */
+/* A GPU that the state does not list any more is lost. */
 static nvmlReturn_t check_device(nvmlDevice_t device) {
-  char listed[TEXT_SIZE], name[64], gpu[64];
+  char listed[TEXT_SIZE], gpu[64];
   unsigned long long none;
   nvmlReturn_t status = check_driver();
   if (status != NVML_SUCCESS) return status;
   if (device == NULL) return NVML_ERROR_INVALID_ARGUMENT;
   snprintf(gpu, sizeof gpu, "%.*s", (int)strcspn(device->scope, "."), device->scope);
   if ((status = state_text("", "gpus", "", listed)) != NVML_SUCCESS) return status;
-  for (size_t i = 0; list_item(listed, i, name, sizeof name); i++)
-    if (strcmp(name, gpu) == 0) return state_number(gpu, "all", 0, &none);
-  return NVML_ERROR_GPU_IS_LOST;
+  return list_has(listed, gpu) ? state_number(gpu, "all", 0, &none) : NVML_ERROR_GPU_IS_LOST;
 }
 
 static nvmlReturn_t number(nvmlDevice_t device, const char *key, unsigned long long fallback,
@@ -211,6 +209,10 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info) {
 
 /* -- Load -------------------------------------------------------------------------------------- */
 
+static unsigned long long rest(unsigned long long total, unsigned long long taken) {
+  return taken < total ? total - taken : 0;
+}
+
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
   unsigned long long none;
   nvmlReturn_t status = number(device, "memory_v2", 0, &none);
@@ -219,7 +221,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
   if (status == NVML_SUCCESS) status = number(device, "memory_total", 80 * GIB, &memory->total);
   if (status == NVML_SUCCESS) status = number(device, "memory_used", 0, &memory->used);
   if (status == NVML_SUCCESS) status = number(device, "memory_reserved", 0, &memory->reserved);
-  if (status == NVML_SUCCESS) memory->free = memory->total - memory->used - memory->reserved;
+  if (status == NVML_SUCCESS) memory->free = rest(memory->total, memory->used + memory->reserved);
   return status;
 }
 
@@ -231,7 +233,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
   if (status == NVML_SUCCESS) status = number(device, "memory_reserved", 0, &reserved);
   if (status != NVML_SUCCESS) return status;
   memory->used += reserved;
-  memory->free = memory->total - memory->used;
+  memory->free = rest(memory->total, memory->used);
   return NVML_SUCCESS;
 }
 
