@@ -125,8 +125,8 @@ class HealthSignals:
 class GpuSample:
     """One GPU at one moment. ``vram_free_bytes`` is NVML's figure.
 
-    ``lost``: it fell off the bus, or must be reset. ``health`` was read ``health_age_s`` before;
-    None: not yet, or not by a source that tells it.
+    ``lost``: it fell off the bus, must be reset, or was there and is not any more. ``health`` was
+    read ``health_age_s`` before; None: not yet, or not by a source that tells it.
     """
 
     uuid: str

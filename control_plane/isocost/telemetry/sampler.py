@@ -29,6 +29,7 @@ from isocost.telemetry.engines.recent import Quantiles, RecentLatencies
 from isocost.telemetry.handle_watch import HandleWatch
 from isocost.telemetry.instance import InstanceWatch
 from isocost.telemetry.machine import Machine
+from isocost.telemetry.node_gpus import NodeGpus
 from isocost.telemetry.scrape import Target
 
 #: A value from a page that did not come again is stale at once if the page failed, and after this
@@ -68,17 +69,16 @@ class NodeSampler:
             if settings.clock_url is not None
             else None
         )
-        self._nvml = None if machine is None else machine.nvml
         self._network = None if machine is None else machine.network
+        self._nvml_gpus: NodeGpus | None = None
         #: Who the engine's processes are is only known from NVML.
-        self._handles = None
+        self._handles: HandleWatch | None = None
         if machine is not None and machine.nvml is not None:
-            self._handles = HandleWatch(self._pids, machine.procfs)
+            self._nvml_gpus = NodeGpus(settings.name, settings.gpus, machine.nvml)
+            self._handles = HandleWatch(self._nvml_gpus.pids, machine.procfs)
         self._instance = InstanceWatch(settings, wall)
         self._latencies = RecentLatencies()
         self._told: dict[str, bool] = {}
-        #: Of the node's GPUs, those that NVML does not list.
-        self._missing: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -134,7 +134,7 @@ class NodeSampler:
         return NodeSample(
             node=node,
             engine_up=self._engine.there,
-            gpus=self._nvml_gpus() if self._dcgm is None else self._dcgm_gpus(self._dcgm, now_s),
+            gpus=self._gpus(now_s),
             engine=engine,
             net_bytes_per_s=self._network.rate(self._settings.network) if self._network else ABSENT,
             clock_offset_s=self._clock_offset_s(now_s),
@@ -153,28 +153,12 @@ class NodeSampler:
     def _instance_id(self) -> str:
         return self._instance.node.instance_id if self._instance.node else ""
 
-    def _pids(self) -> set[int]:
-        """Of what computes on the node's GPUs."""
-        conditions = [self._nvml.condition.find(uuid) for uuid in self.gpus] if self._nvml else []
-        return {
-            process.pid
-            for condition in conditions
-            if condition is not None
-            for process in condition.processes
-        }
-
-    def _nvml_gpus(self) -> tuple[GpuSample, ...]:
-        """The node's own GPUs, known or not."""
-        if self._nvml is None:
-            return tuple(GpuSample(uuid) for uuid in self._settings.gpus)
-        if self._nvml.load.heard.is_set():
-            missing = {uuid for uuid in self._settings.gpus if self._nvml.load.find(uuid) is None}
-            if missing - self._missing:
-                log.warning("%s: NVML does not list %s", self._settings.name, _list(missing))
-            if self._missing - missing:
-                log.info("%s: NVML lists %s", self._settings.name, _list(self._missing - missing))
-            self._missing = missing
-        return tuple(self._nvml.sample(uuid) for uuid in self._settings.gpus)
+    def _gpus(self, now_s: float) -> tuple[GpuSample, ...]:
+        if self._dcgm is not None:
+            return self._dcgm_gpus(self._dcgm, now_s)
+        if self._nvml_gpus is not None:
+            return self._nvml_gpus.sample(now_s)
+        return tuple(GpuSample(uuid) for uuid in self.gpus)
 
     def _dcgm_gpus(
         self, target: Target[tuple[GpuSample, ...]], now_s: float
@@ -203,10 +187,6 @@ class NodeSampler:
             log.info("%s: the %s answers", self._settings.name, what)
         else:
             log.warning("%s: the %s does not answer: %s", self._settings.name, what, target.error)
-
-
-def _list(uuids: set[str]) -> str:
-    return ", ".join(sorted(uuids))
 
 
 async def sample_all(samplers: Sequence[NodeSampler], wait_s: float) -> tuple[NodeSample, ...]:
