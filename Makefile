@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
   $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$python && break; done)
 WASM := control_plane/isocost/data/isocost.wasm
+NVML_LIBRARY := control_plane/isocost/data/nvml/libnvidia-ml.so.1
 export CARGO_TARGET_DIR := $(CURDIR)/build/target
 
 .PHONY: help
@@ -15,7 +16,7 @@ help: ## list the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 .PHONY: setup
-setup: $(VENV)/.installed filter ## virtual environment and filter: all that the other commands need
+setup: $(VENV)/.installed filter fake-nvml ## virtual environment, filter, fake GPUs: all that the other commands need
 
 $(VENV)/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || \
@@ -36,10 +37,10 @@ filter-trap: ## build the filter that fails on demand, for the tests
 	@bash filter/build.sh --test-trap
 
 .PHONY: fake-nvml
-fake-nvml: build/nvml/libnvidia-ml.so.1 ## build the NVML library without a GPU, for the tests
+fake-nvml: $(NVML_LIBRARY) ## build the NVML library without a GPU, for fake nodes and tests
 
 NVML_FAKE := control_plane/isocost/fake/nvml
-build/nvml/libnvidia-ml.so.1: $(wildcard $(NVML_FAKE)/*.[ch])
+$(NVML_LIBRARY): $(wildcard $(NVML_FAKE)/*.[ch])
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -shared -fPIC -pthread -o $@.new $(NVML_FAKE)/*.c
 	@mv $@.new $@
@@ -57,7 +58,7 @@ test-rust:
 	cd filter && ISOCOST_FUZZ_S=30 $(FUZZ) --quiet
 
 .PHONY: test-python
-test-python: $(VENV)/.installed filter-trap
+test-python: $(VENV)/.installed filter-trap fake-nvml
 	$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: fuzz

@@ -24,7 +24,7 @@ class Subject(Protocol):
 
     def status(self) -> dict[str, object]: ...
 
-    async def nodes_page(self) -> str: ...
+    async def nodes_page(self, signals: bool) -> str: ...
 
     def not_ready(self) -> str | None: ...
 
@@ -52,8 +52,8 @@ def application(subject: Subject) -> web.Application:
     async def status(_: web.Request) -> web.Response:
         return _json(subject.status())
 
-    async def nodes(_: web.Request) -> web.Response:
-        return web.json_response(text=await subject.nodes_page())
+    async def nodes(request: web.Request) -> web.Response:
+        return web.json_response(text=await subject.nodes_page("signals" in request.query))
 
     async def put_override(request: web.Request) -> web.Response:
         data, note = await _order(request)

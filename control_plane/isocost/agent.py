@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import logging
 import random
 import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
+from aiohttp import web
+
+from isocost.agent_metrics import AgentMetrics
 from isocost.config import AgentConfig
+from isocost.errors import StartError
 from isocost.model import NodeSample
 from isocost.schedule import report_lead_s, ticks
-from isocost.telemetry.nvml.process import Nvml
+from isocost.telemetry.machine import Machine
+from isocost.telemetry.nvml.process import Gpu
 from isocost.telemetry.report import encode_report
 from isocost.telemetry.sampler import NodeSampler, sample_all
 from isocost.telemetry.scrape import TIMEOUT_S, open_session
@@ -24,54 +32,108 @@ WAIT_SHARE = 0.5
 #: One patient sample waits so long for the GPUs, which a driver may have to wake.
 FIRST_READ_S = 10.0
 
+log = logging.getLogger(__name__)
 
-async def sample_once(config: AgentConfig) -> tuple[NodeSample, ...]:
-    """One patient sample; nodes whose engine does not answer are not in it."""
+
+@dataclass(frozen=True, slots=True)
+class MachineSample:
+    """What one sample found: the nodes whose engine answers, and all GPUs that NVML lists."""
+
+    wall_unix_s: float
+    nodes: tuple[NodeSample, ...]
+    gpus: tuple[Gpu, ...]
+
+
+async def sample_once(config: AgentConfig) -> MachineSample:
+    """One patient sample."""
     async with open_session() as session:
-        nvml = _nvml(config)
-        samplers = [NodeSampler(node, session, nvml) for node in config.nodes]
-        async with _reading(nvml):
-            return await sample_all(samplers, TIMEOUT_S + 1)
+        machine = Machine(config)
+        samplers = [NodeSampler(node, session, machine) for node in config.nodes]
+        async with _reading(machine):
+            await asyncio.gather(*(sampler.read_handles() for sampler in samplers))
+            nodes = await sample_all(samplers, TIMEOUT_S + 1)
+            return MachineSample(time.time(), nodes, machine.nvml.gpus() if machine.nvml else ())
 
 
 async def run_agent(config: AgentConfig) -> None:
-    """Sample and report until cancelled."""
+    """Sample and report until cancelled. StartError names the address that could not be bound."""
     newest = Newest()
     uplink = Uplink(config.control_plane, newest, random.Random())
-    async with open_session() as session, asyncio.TaskGroup() as group:
-        group.create_task(uplink.run())
-        nvml = _nvml(config)
-        if nvml is not None:
-            group.create_task(nvml.run())
-        samplers = [NodeSampler(node, session, nvml) for node in config.nodes]
-        interval_s = config.interval_ms / 1e3
-        sequence = 0
-        async for now_s in ticks(interval_s, report_lead_s(config.name)):
-            samples = await sample_all(samplers, interval_s * WAIT_SHARE)
-            sequence += 1
-            newest.put(encode_report(config.name, sequence, time.time(), now_s, samples))
-
-
-def _nvml(config: AgentConfig) -> Nvml | None:
-    """A reader of the machine's GPUs, if a node has some."""
-    return Nvml() if any(node.gpus for node in config.nodes) else None
+    async with open_session() as session:
+        machine = Machine(config)
+        samplers = [NodeSampler(node, session, machine) for node in config.nodes]
+        metrics = AgentMetrics(samplers, machine.nvml, uplink)
+        async with _pages(config.http, metrics), asyncio.TaskGroup() as group:
+            group.create_task(uplink.run())
+            group.create_task(machine.run())
+            for sampler in samplers:
+                group.create_task(sampler.watch())
+            # Everything made so far lives as long as the process: keep the collector off it.
+            gc.freeze()
+            interval_s = config.interval_ms / 1e3
+            sequence, before_s = 0, None
+            async for now_s in ticks(interval_s, report_lead_s(config.name)):
+                if before_s is not None:
+                    metrics.interval_seconds.observe(now_s - before_s)
+                before_s = now_s
+                samples = await sample_all(samplers, interval_s * WAIT_SHARE)
+                metrics.samples = samples
+                sequence += 1
+                newest.put(encode_report(config.name, sequence, time.time(), now_s, samples))
 
 
 @asynccontextmanager
-async def _reading(nvml: Nvml | None) -> AsyncIterator[None]:
-    """While GPUs are read, once they were or are too late for it."""
-    if nvml is None:
-        yield
-        return
-    reader = asyncio.create_task(nvml.run())
+async def _reading(machine: Machine) -> AsyncIterator[None]:
+    """While the machine is read, once it was or is too late for it."""
+    reader = asyncio.create_task(machine.run())
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_READ_S):
-                await nvml.heard()
+                await machine.heard()
         yield
     finally:
         reader.cancel()
         await asyncio.wait([reader])
+
+
+@asynccontextmanager
+async def _pages(address: str | None, metrics: AgentMetrics) -> AsyncIterator[None]:
+    """While the agent's HTTP pages are served, if they are wanted."""
+    if address is None:
+        yield
+        return
+    runner = web.AppRunner(_application(metrics), access_log=None)
+    await runner.setup()
+    try:
+        await _bind(runner, address)
+        log.info("serving metrics on http://%s/metrics", address)
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def _bind(runner: web.AppRunner, address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        await web.TCPSite(runner, host.strip("[]"), int(port)).start()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StartError(f"cannot listen on {address}: {reason} (http)") from error
+
+
+def _application(metrics: AgentMetrics) -> web.Application:
+    app = web.Application()
+
+    async def page(_: web.Request) -> web.Response:
+        headers = {"content-type": "text/plain; version=0.0.4"}
+        return web.Response(body=metrics.page(), headers=headers)
+
+    async def healthz(_: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    app.router.add_get("/metrics", page)
+    app.router.add_get("/healthz", healthz)
+    return app
 
 
 async def serve(config: AgentConfig) -> None:

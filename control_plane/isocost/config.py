@@ -351,22 +351,29 @@ class NodeListFile(StrictSettings):
 
 #: As `nvidia-smi -L` prints it.
 GpuUuid = Annotated[str, Field(pattern=r"^(GPU|MIG)-\S+$")]
+#: A name below /sys/class/infiniband or in /proc/net/dev: it becomes part of a path.
+NetworkDevice = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$")]
+AbsolutePath = Annotated[str, Field(pattern=r"^/")]
 
 
 class AgentNodeSettings(NodeSettings):
     #: The engine's metrics page.
     metrics_url: str = Field(pattern=r"^https?://")
-    #: Where the GPU's signals come from: a DCGM exporter's page, or a fake node's,
-    telemetry_url: str | None = Field(None, pattern=r"^https?://")
-    #: or NVML: the UUIDs of the node's GPUs or MIG slices.
+    #: Where the GPUs' signals come from: NVML, for GPUs or MIG slices by their UUIDs,
     gpus: tuple[GpuUuid, ...] = Field((), strict=False)
+    #: or a DCGM exporter's page.
+    dcgm_url: str | None = Field(None, pattern=r"^https?://")
+    #: The network devices that the node's requests come over; empty = all of the machine.
+    network: tuple[NetworkDevice, ...] = Field((), strict=False)
+    #: A page that tells the node's clock where it is not the agent's.
+    clock_url: str | None = Field(None, pattern=r"^https?://")
+    #: Run, without a shell, when the engine has lost its CUDA handles.
+    restart_command: tuple[str, ...] = Field((), strict=False)
 
     def contradictions(self) -> list[FieldError]:
         errors = super().contradictions()
-        if (self.telemetry_url is None) == (not self.gpus):
-            errors.append(
-                FieldError("gpus", list(self.gpus), "either telemetry_url or gpus is needed")
-            )
+        if (self.dcgm_url is None) == (not self.gpus):
+            errors.append(FieldError("gpus", list(self.gpus), "either dcgm_url or gpus is needed"))
         return errors
 
 
@@ -375,8 +382,13 @@ class AgentConfig(StrictSettings):
 
     name: Name
     control_plane: Endpoint = "127.0.0.1:18000"
+    #: Metrics and health; None: no pages.
+    http: Endpoint | None = "127.0.0.1:18081"
     #: A report that is a second old is stale.
     interval_ms: int = Field(200, ge=20, le=1_000)
+    #: Where the machine's own are mounted: elsewhere in a container.
+    procfs: AbsolutePath = "/proc"
+    sysfs: AbsolutePath = "/sys"
     nodes: tuple[AgentNodeSettings, ...] = Field(min_length=1, strict=False)
 
     def contradictions(self) -> list[FieldError]:

@@ -79,7 +79,9 @@ class ControlPlane:
         self._pipeline = Pipeline(
             config, self._registry, self._observer, self._cache, kept, self._kept_names
         )
-        self._nodes_page = NodesPage(self._pipeline, self._observer)
+        self._nodes_pages = {
+            signals: NodesPage(self._pipeline, self._observer, signals) for signals in (False, True)
+        }
         self._metrics = ControlPlaneMetrics(
             lambda: fleet_gauges(
                 self._pipeline, self._registry, self._observer, self._ads, config.filter.policy
@@ -106,8 +108,8 @@ class ControlPlane:
             "push": push_status(self._ads),
         }
 
-    async def nodes_page(self) -> str:
-        return await self._nodes_page.text()
+    async def nodes_page(self, signals: bool) -> str:
+        return await self._nodes_pages[signals].text()
 
     def not_ready(self) -> str | None:
         """Why this control plane cannot steer now; None when it can."""

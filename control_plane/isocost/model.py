@@ -6,6 +6,9 @@ import enum
 import hashlib
 from dataclasses import dataclass, field
 
+#: Agents report every 200 ms; five missed reports are more than jitter: what they told is stale.
+SAMPLE_FRESH_S = 1.0
+
 
 class SignalState(enum.IntEnum):
     """What is known of a signal. The numbers are those of isocost.v1.SignalState."""
@@ -83,8 +86,48 @@ def node_id(instance_id: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Xid:
+    """An Xid that a GPU told of in the last ten minutes: how often, and when last (monotonic)."""
+
+    number: int
+    count: int
+    last_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSignals:
+    """What tells whether a GPU is well.
+
+    The age of a stale signal is as of the reading; measured ones have none of their own.
+    ``ecc_*`` are counts since the driver was loaded, ``row_remap_*`` are 0 or 1,
+    ``nvlink_recoveries_per_minute`` has replays and recoveries, ``clocks_event_reasons`` is NVML's
+    bit mask.
+    """
+
+    pcie_generation: Signal = ABSENT
+    pcie_generation_max: Signal = ABSENT
+    pcie_width: Signal = ABSENT
+    pcie_width_max: Signal = ABSENT
+    pcie_replays_per_minute: Signal = ABSENT
+    nvlink_crc_errors_per_minute: Signal = ABSENT
+    nvlink_recoveries_per_minute: Signal = ABSENT
+    ecc_corrected: Signal = ABSENT
+    ecc_uncorrected: Signal = ABSENT
+    row_remap_pending: Signal = ABSENT
+    row_remap_failed: Signal = ABSENT
+    temperature_celsius: Signal = ABSENT
+    clocks_event_reasons: Signal = ABSENT
+    compute_processes: Signal = ABSENT
+    xids: tuple[Xid, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at one moment. ``vram_free_bytes`` is NVML's figure."""
+    """One GPU at one moment. ``vram_free_bytes`` is NVML's figure.
+
+    ``lost``: it fell off the bus, must be reset, or was there and is not any more. ``health`` was
+    read ``health_age_s`` before; None: not yet, or not by a source that tells it.
+    """
 
     uuid: str
     vram_total_bytes: Signal = ABSENT
@@ -92,6 +135,9 @@ class GpuSample:
     gpu_utilisation: Signal = ABSENT
     pcie_bytes_per_s: Signal = ABSENT
     nvlink_active_fraction: Signal = ABSENT
+    lost: bool = False
+    health: HealthSignals | None = None
+    health_age_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +162,9 @@ class NodeSample:
     """One node's telemetry: who it is, whether its engine answers, and its signals.
 
     ``clock_offset_s`` is its clock less its agent's: 0 where both are one machine's.
+    ``cuda_handles`` are open files of the engine's processes on NVIDIA's devices;
+    ``cuda_handles_dropped``: a process that lives has lost half of them. ``taken_s`` is by the
+    agent's monotonic clock, which Xids are told in too.
     """
 
     node: Node
@@ -124,6 +173,9 @@ class NodeSample:
     engine: EngineSample = field(default_factory=EngineSample)
     net_bytes_per_s: Signal = ABSENT
     clock_offset_s: float = 0.0
+    cuda_handles: Signal = ABSENT
+    cuda_handles_dropped: bool = False
+    taken_s: float = 0.0
 
 
 class NodeState(enum.IntEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -14,23 +15,28 @@ from isocost.discovery.registry import Registry
 from isocost.manual import Manual, json_of
 from isocost.metrics import FleetGauges
 from isocost.model import Signal
+from isocost.node_signals import node_signals
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import Latest, Pipeline
 from isocost.push.ads import AdsService
 from isocost.score.columns import Column
 from isocost.weight.inputs import missing_inputs, signal_states
 
-#: Rows made at once: about a millisecond, so that the page of a large fleet holds no tick up. (A
-#: thread would keep the interpreter for 5 ms at a time.)
-_ROWS_AT_ONCE = 32
+#: Time that rows are made at once, so that the page of a large fleet holds no tick up. (A thread
+#: would keep the interpreter for 5 ms at a time.)
+_AT_ONCE_S = 1e-3
 
 
 class NodesPage:
-    """All nodes as JSON text: made once per table, and in parts between which the loop can tick."""
+    """All nodes as JSON text: made once per table, and in parts between which the loop can tick.
 
-    def __init__(self, pipeline: Pipeline, observer: FleetObserver) -> None:
+    ``signals``: with every signal of every node.
+    """
+
+    def __init__(self, pipeline: Pipeline, observer: FleetObserver, signals: bool) -> None:
         self._pipeline = pipeline
         self._observer = observer
+        self._signals = signals
         self._making = asyncio.Lock()
         self._of: tuple[Latest | None, Manual] | None = None
         self._text = ""
@@ -41,14 +47,24 @@ class NodesPage:
             latest, manual = self._pipeline.latest, self._pipeline.manual
             if self._of is None or self._of[0] is not latest or self._of[1] is not manual:
                 rows: list[str] = []
-                for row in node_rows(latest, manual, self._observer) if latest else ():
+                pause_s = time.perf_counter() + _AT_ONCE_S
+                for row in self._rows(latest, manual) if latest else ():
                     rows.append(json.dumps(row, allow_nan=False))
-                    if len(rows) % _ROWS_AT_ONCE == 0:
+                    if time.perf_counter() > pause_s:
                         await asyncio.sleep(0)
+                        pause_s = time.perf_counter() + _AT_ONCE_S
                 unseen = json.dumps(unseen_rows(latest, manual), allow_nan=False)
                 self._text = f'{{"nodes": [{", ".join(rows)}], "unseen": {unseen}}}'
                 self._of = latest, manual
             return self._text
+
+    def _rows(self, latest: Latest, manual: Manual) -> Iterator[dict[str, object]]:
+        rows = node_rows(latest, manual, self._observer)
+        if not self._signals:
+            yield from rows
+            return
+        for row, sample, age_s in zip(rows, latest.samples, latest.ages_s, strict=True):
+            yield {**row, "signals": node_signals(sample, age_s) if sample else None}
 
 
 def node_rows(

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isocost.demo.processes import Processes
+from isocost.fake.machine import node_keys
 from tests.benchmark.stage import NODE_PORT, Stage
 
 NODES = 32
 MODEL = "llama-3.1-8b"
-NODES_PER_AGENT = 8
+NODES_PER_RACK = 8
 #: Pieces of a streamed answer, and requests a second. The bundled trace has 3,118 requests: the
 #: first load takes each twice.
 LOADS = {"coarse": ("8", "300", "2"), "token by token": ("token", "30", "1")}
@@ -24,16 +25,15 @@ DURATION_S = "20"
 
 
 def agent_entry(number: int) -> dict[str, object]:
-    url = f"127.0.0.1:{NODE_PORT + number}"
+    name, url = f"fake-{number + 1}", f"127.0.0.1:{NODE_PORT + number}"
     return {
-        "name": f"fake-{number + 1}",
+        "name": name,
         "address": url,
-        "rack": f"rack-{number // NODES_PER_AGENT}",
+        "rack": f"rack-{number // NODES_PER_RACK}",
         "host": f"host-{number // 4}",
         "gpu_kind": "H100",
         "models": [{"name": MODEL, "kv_bytes_per_token": 131_072}],
-        "metrics_url": f"http://{url}/metrics",
-        "telemetry_url": f"http://{url}/fake/telemetry",
+        **node_keys(name, f"http://{url}"),
     }
 
 
@@ -55,11 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 *("--stream-chunks", chunks),
             )
             entries = [agent_entry(number) for number in range(NODES)]
-            agents = {
-                f"agent-{first}": entries[first : first + NODES_PER_AGENT]
-                for first in range(0, NODES, NODES_PER_AGENT)
-            }
-            gateway = stage.start_ours("weighted_random", agents)
+            gateway = stage.start_ours("weighted_random", entries)
             stage.wait_ready(NODES)
             stage.bench(
                 *("--url", gateway.url, "--trace", "azure-conv", "--rate", rate),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from isocost.bench.load import load
-from isocost.demo.fleet import CAPACITY, MODEL, by_rack, fleet
+from isocost.demo.fleet import CAPACITY, MODEL, fleet
 from isocost.demo.processes import Processes
 from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware
@@ -61,13 +61,11 @@ def start(stage: Stage, seed: int, pure: bool) -> dict[str, str]:
             *("--listen", f"127.0.0.1:{node.port}", "--gpu-kind", node.gpu_kind),
             *("--seed", str(seed)),
         )
-    agents = {
-        rack: [node.agent_entry() for node in members] for rack, members in by_rack(NODES).items()
-    }
+    entries = [node.agent_entry(seed) for node in NODES]
     entropy = {"capacity": CAPACITY}
     addresses = [f"127.0.0.1:{node.port}" for node in NODES]
     targets = {
-        policy: stage.start_ours(policy, agents, filter=dict(section), entropy=entropy)
+        policy: stage.start_ours(policy, entries, filter=dict(section), entropy=entropy)
         for policy, section in filters(pure).items()
     }
     for policy in ("round_robin", "least_request"):

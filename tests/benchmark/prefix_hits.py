@@ -19,7 +19,7 @@ from statistics import mean
 import aiohttp
 
 from isocost.bench.load import load
-from isocost.demo.fleet import CAPACITY, MODEL, DemoNode, by_rack
+from isocost.demo.fleet import CAPACITY, MODEL, DemoNode
 from isocost.demo.processes import Processes
 from tests.benchmark.bench_json import Entry, merge
 from tests.benchmark.stage import NODE_PORT, Stage
@@ -88,15 +88,12 @@ def measured(folder: Path, duration_s: float, seed: int) -> float:
     with Processes(folder) as processes:
         stage = Stage(processes, folder, MODEL)
         stage.start_nodes(
-            "nodes",
+            "node",
             *("--count", str(len(NODES)), "--listen", f"127.0.0.1:{NODE_PORT}"),
             *("--gpu-kind", KIND),
         )
-        agents = {
-            rack: [node.agent_entry() for node in members]
-            for rack, members in by_rack(NODES).items()
-        }
-        ours = stage.start_ours("equal_cost", agents, entropy={"capacity": CAPACITY})
+        entries = [node.agent_entry() for node in NODES]
+        ours = stage.start_ours("equal_cost", entries, entropy={"capacity": CAPACITY})
         stage.wait_ready(len(NODES))
         before = asyncio.run(counted())
         stage.bench(

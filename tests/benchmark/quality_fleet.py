@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from isocost.demo.fleet import CAPACITY, MODEL, DemoNode, by_rack
+from isocost.demo.fleet import CAPACITY, MODEL, DemoNode
 from isocost.demo.processes import Processes
 from tests.benchmark.capacity import capacity_per_s, mix_of
 from tests.benchmark.policies import engine_of
@@ -103,11 +103,8 @@ def started(folder: Path, load: float, policy: str, envoys: int) -> Iterator[Ben
                 *("--count", str(NODES_OF_A_KIND), "--listen", f"127.0.0.1:{first}"),
                 *("--gpu-kind", kind),
             )
-        agents = {
-            rack: [node.agent_entry() for node in members]
-            for rack, members in by_rack(NODES).items()
-        }
-        ours = stage.start_ours(policy, agents, entropy={"capacity": CAPACITY})
+        entries = [node.agent_entry() for node in NODES]
+        ours = stage.start_ours(policy, entries, entropy={"capacity": CAPACITY})
         addresses = [f"127.0.0.1:{node.port}" for node in NODES]
         fleets = {
             policy: [ours, *(stage.start_another(ours) for _ in range(envoys - 1))],

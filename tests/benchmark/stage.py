@@ -18,6 +18,7 @@ from isocost.config import BootstrapSettings
 from isocost.demo.processes import Processes
 from isocost.envoy.binary import find_envoy
 from isocost.envoy.bootstrap import bootstrap
+from isocost.fake.machine import agent_environment, agent_keys, nvml_folder
 from tests.benchmark.plain_envoy import plain_bootstrap
 
 #: The first port of each kind of process; those that are many take the following ones.
@@ -46,24 +47,33 @@ class Stage:
     def __init__(self, processes: Processes, folder: Path, model: str) -> None:
         self._processes = processes
         self._folder = folder
+        #: The fake machine of all nodes.
+        self._machine = folder / "machine"
         self._model = model
         self.gateways: list[Gateway] = []
 
     def start_nodes(self, name: str, *flags: str) -> None:
-        command = [*_ISOCOST, "fake-node", "--name", name, "--model", self._model, *flags]
+        command = [*_ISOCOST, "fake-node", "--name", name, "--model", self._model]
+        command += ["--machine", str(self._machine), *flags]
         self._processes.start(name, command, nice=LOAD_NICE)
 
-    def start_ours(
-        self, policy: str, agents: Mapping[str, Sequence[AgentEntry]], **settings: object
-    ) -> Gateway:
-        """Control plane, agents (by name, with their nodes) and an Envoy with the filter."""
+    def start_ours(self, policy: str, nodes: Sequence[AgentEntry], **settings: object) -> Gateway:
+        """Control plane, an agent with these nodes, which were started, and an Envoy with the
+        filter.
+        """
         index = len(self.gateways)
         listen, http = f"127.0.0.1:{GRPC_PORT + index}", f"127.0.0.1:{HTTP_PORT + index}"
         config = {"listen": listen, "http": http, "filter": {"policy": policy}, **settings}
         self._start_daemon("control-plane", f"{index}", config)
-        for name, nodes in agents.items():
-            agent = {"name": name, "control_plane": listen, "nodes": [dict(node) for node in nodes]}
-            self._start_daemon("agent", f"{index}-{name}", agent, LOAD_NICE)
+        self._wait_for_gpus(nodes)
+        agent = {
+            "name": "agent",
+            "control_plane": listen,
+            **agent_keys(self._machine),
+            "nodes": [dict(node) for node in nodes],
+        }
+        environment = agent_environment(self._machine)
+        self._start_daemon("agent", f"{index}", agent, LOAD_NICE, environment)
         return self._start_filter_envoy(policy, listen, f"http://{http}")
 
     def start_another(self, gateway: Gateway) -> Gateway:
@@ -102,13 +112,28 @@ class Stage:
                         raise TimeoutError(f"{gateway.url} is not ready after {_READY_S:.0f} s")
                     await asyncio.sleep(_POLL_S)
 
+    def _wait_for_gpus(self, nodes: Sequence[AgentEntry]) -> None:
+        """An agent looks for GPUs that come later every half a minute only."""
+        files = [nvml_folder(self._machine) / node["name"] for node in nodes]
+        deadline_s = time.monotonic() + _READY_S
+        while not all(file.exists() for file in files):
+            self._processes.check()
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"no GPUs of all nodes after {_READY_S:.0f} s")
+            time.sleep(_POLL_S)
+
     def _start_daemon(
-        self, command: str, name: str, config: Mapping[str, object], nice: int = 0
+        self,
+        command: str,
+        name: str,
+        config: Mapping[str, object],
+        nice: int = 0,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         path = self._folder / f"{command}-{name}.yaml"
         path.write_text(yaml.safe_dump(config), encoding="utf-8")
         flags = [*_ISOCOST, command, "--config", str(path)]
-        self._processes.start(f"{command}-{name}", flags, nice=nice)
+        self._processes.start(f"{command}-{name}", flags, nice=nice, environment=environment)
 
     def _start_filter_envoy(self, name: str, control_plane: str, http_url: str | None) -> Gateway:
         index = len(self.gateways)

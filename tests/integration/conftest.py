@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,9 @@ def start_isocost(tmp_path: Path) -> Iterator[StartIsocost]:
     """Start `isocost ...` as a process of its own: ``start_isocost("agent", "--config", ...)``."""
     started: list[Process] = []
 
-    def start(*arguments: str) -> Process:
+    def start(*arguments: str, environment: Mapping[str, str] | None = None) -> Process:
         name = f"{arguments[0]}-{len(started)}"
-        started.append(Process(name, isocost_command(*arguments), tmp_path))
+        started.append(Process(name, isocost_command(*arguments), tmp_path, environment))
         return started[-1]
 
     yield start

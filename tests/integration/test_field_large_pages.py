@@ -98,8 +98,13 @@ def agent_config(grpc_port: int, ports: Iterable[int]) -> dict[str, object]:
             "host": f"host-{port}",
             "gpu_kind": "H100",
             "metrics_url": f"http://127.0.0.1:{port}/metrics",
-            "telemetry_url": f"http://127.0.0.1:{port}/fake/telemetry",
+            "dcgm_url": f"http://127.0.0.1:{port}/gpus",
         }
         for port in ports
     ]
-    return {"name": "agent-1", "control_plane": f"127.0.0.1:{grpc_port}", "nodes": nodes}
+    return {
+        "name": "agent-1",
+        "control_plane": f"127.0.0.1:{grpc_port}",
+        "http": None,
+        "nodes": nodes,
+    }

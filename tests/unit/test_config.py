@@ -169,7 +169,7 @@ def test_two_nodes_with_one_name_or_address_are_refused(key: str) -> None:
 
 
 def test_a_bad_entry_of_a_list_is_told_once() -> None:
-    nodes = [NODE | {"gpu_count": 0, "metrics_url": "http://a", "telemetry_url": "http://a"}]
+    nodes = [NODE | {"gpu_count": 0, "metrics_url": "http://a", "dcgm_url": "http://a"}]
     with pytest.raises(ConfigError) as caught:
         parse(AgentConfig, {"name": "host-1", "nodes": nodes}, "agent.yaml")
     assert [error.field for error in caught.value.fields] == ["nodes.0.gpu_count"]

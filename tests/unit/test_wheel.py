@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isocost.files import BOOTSTRAP, WASM
+from isocost.files import BOOTSTRAP, FAKE_NVML, WASM
 
 ROOT = Path(__file__).parents[2]
 #: 127 KiB.
@@ -33,6 +33,13 @@ def test_the_filter_is_a_wasm_module_within_its_size() -> None:
 
 def test_the_wheel_holds_the_filter_as_built(wheel: zipfile.ZipFile) -> None:
     assert wheel.read("isocost/data/isocost.wasm") == WASM.read_bytes()
+
+
+def test_the_wheel_holds_the_library_of_fake_gpus_and_is_one_for_all_machines(
+    wheel: zipfile.ZipFile,
+) -> None:
+    assert wheel.read("isocost/data/nvml/libnvidia-ml.so.1") == FAKE_NVML.read_bytes()
+    assert str(wheel.filename).endswith("-py3-none-any.whl")
 
 
 def test_the_wheel_holds_the_bootstrap_and_the_trace_with_its_notice(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from isocost.agent import MachineSample
     from isocost.config import AgentConfig
-    from isocost.model import NodeSample, Signal
 
 SUMMARY = "report the nodes of one GPU machine to the control plane"
 EXAMPLES = """  isocost agent --config /etc/isocost/agent.yaml
   isocost agent --config agent.yaml --once
-  isocost agent --config agent.yaml --once --json | jq '.nodes[].engine.kv_usage'
+  isocost agent --config agent.yaml --once --json | jq '.gpus[].condition.temperature_celsius'
+  curl http://127.0.0.1:18081/metrics
 """
-
-_COLUMNS = ("NODE", "INSTANCE", "RUNNING", "WAITING", "KV_USAGE", "GPUS", "FREE_GB", "GPU_USE")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,62 +48,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print(config: AgentConfig, samples: tuple[NodeSample, ...], as_json: bool) -> int:
-    silent = [
-        node.name
-        for node in config.nodes
-        if node.name not in {sample.node.name for sample in samples if sample.engine_up}
-    ]
+def _print(config: AgentConfig, sample: MachineSample, as_json: bool) -> int:
+    from isocost.cli.agent_text import plain, tables
+
+    answering = {node.node.name for node in sample.nodes if node.engine_up}
+    silent = [node.name for node in config.nodes if node.name not in answering]
     if as_json:
-        import json
-
-        nodes = [_plain(sample) for sample in samples]
-        print(json.dumps({"agent": config.name, "nodes": nodes, "silent": silent}, indent=2))
-        return 1 if silent else 0
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for title in _COLUMNS:
-        table.add_column(title)
-    for sample in samples:
-        table.add_row(*_row(sample))
-    console = Console()
-    console.print(table)
-    for name in silent:
-        console.print(f"{name}: its engine does not answer")
+        print(json.dumps(plain(config, sample, silent), indent=2))
+    else:
+        print(tables(config, sample, silent))
     return 1 if silent else 0
-
-
-def _row(sample: NodeSample) -> list[str]:
-    engine, first = sample.engine, sample.gpus[0] if sample.gpus else None
-    return [
-        sample.node.name,
-        sample.node.instance_id,
-        _text(engine.running),
-        _text(engine.waiting),
-        _text(engine.kv_usage),
-        str(len(sample.gpus)),
-        _text(first.vram_free_bytes, 1e9) if first else "-",
-        _text(first.gpu_utilisation) if first else "-",
-    ]
-
-
-def _text(signal: Signal, unit: float = 1.0) -> str:
-    return f"{signal.value / unit:.4g}" if signal.known else signal.state.name.lower()
-
-
-def _plain(value: Any) -> Any:
-    """Frozen types as JSON: fields by name, states as words."""
-    import dataclasses
-    import enum
-
-    if isinstance(value, enum.Enum):
-        return value.name.lower()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if dataclasses.is_dataclass(value):
-        return {
-            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
-    return value

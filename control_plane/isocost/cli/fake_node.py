@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from isocost.errors import ConfigError, FieldError
@@ -22,6 +25,8 @@ EXAMPLES = """  isocost fake-node
   isocost fake-node --name n7 --listen 127.0.0.1:18107 --gpu-kind A100 --max-num-seqs 64
   isocost fake-node --count 32 --stream-chunks token
   isocost fake-node --model llama-3.1-70b --gpu-count 4 --served-model-name chat
+  isocost fake-node --count 8 --machine /tmp/host-1
+  curl -d '{"0": {"temperature": 93, "nvlink.3.active": 0}}' http://127.0.0.1:18101/fake/gpus
   curl -d '{"free_vram_fraction": 0.1}' http://127.0.0.1:18101/fake/telemetry
   curl -d '{"fault": "status", "status": 503, "requests": 5}' http://127.0.0.1:18101/fake/faults
   curl -d '[{"fault": "slow", "factor": 3, "for_s": 60}, {"fault": "restart", "after_s": 90,
@@ -29,6 +34,7 @@ EXAMPLES = """  isocost fake-node
   curl -X DELETE http://127.0.0.1:18101/fake/faults
 """
 _LAST_PORT = 65535
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,6 +97,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="pieces of a streamed answer at most, or one piece a token (default %(default)s)",
     )
     parser.add_argument(
+        "--machine",
+        type=Path,
+        metavar="DIR",
+        help="be part of the fake machine in this folder: its GPUs, as an agent reads them through "
+        "NVML, its /proc and /sys; several nodes can share one",
+    )
+    parser.add_argument(
         "--seed",
         default=0,
         type=_between(0, 2**63),
@@ -104,6 +117,8 @@ def run(args: argparse.Namespace) -> int:
 
     from isocost.fake.server import serve
 
+    if args.machine is not None:
+        _tell_agent(args.machine)
     asyncio.run(serve(list(_nodes(args)), _ready))
     return 0
 
@@ -115,6 +130,9 @@ def _nodes(args: argparse.Namespace) -> Iterator[FakeNodeSettings]:
         allowed = f"must be at most {most}: the last port is {_LAST_PORT}"
         raise ConfigError("fake-node", [FieldError("--count", args.count, allowed)])
     hardware = Hardware(args.gpu_kind, args.gpu_count, model_named(args.model))
+    if args.machine is not None and not _FILE_NAME.fullmatch(args.name):
+        allowed = "must be letters, digits, '.', '_' and '-' with --machine: it names files there"
+        raise ConfigError("fake-node", [FieldError("--name", args.name, allowed)])
     for index in range(args.count or 1):
         yield FakeNodeSettings(
             name=args.name if args.count is None else f"{args.name}-{index + 1}",
@@ -126,6 +144,7 @@ def _nodes(args: argparse.Namespace) -> Iterator[FakeNodeSettings]:
             max_num_seqs=args.max_num_seqs,
             stream_chunks=args.stream_chunks,
             seed=args.seed,
+            machine=args.machine,
         )
 
 
@@ -138,6 +157,21 @@ def _ready(server: Server) -> None:
         f"fake node {node.name} listens on {host_port(node.host, server.port)} "
         f"({node.hardware.count} x {node.hardware.kind}, {node.served_model_name})"
     )
+    if node.machine is not None:
+        text += f": {', '.join(node.gpu_uuids)}"
+    _say(text)
+
+
+def _tell_agent(machine: Path) -> None:
+    """How an agent is started on that machine."""
+    from isocost.fake.machine import agent_environment
+
+    environment = agent_environment(machine).items()
+    words = " ".join(f"{key}={shlex.quote(value)}" for key, value in environment)
+    _say(f"its agent: {words} isocost agent --config FILE")
+
+
+def _say(text: str) -> None:
     print(printable(text), file=best_effort(sys.stdout), flush=True)
 
 

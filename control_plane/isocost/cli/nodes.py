@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from isocost.cli.admin_client import add_http_argument, call
+from isocost.cli.columns import aligned
 from isocost.output import printable
 
 SUMMARY = "list the nodes with state, numbers, load and settings by hand"
 EXAMPLES = """  isocost nodes
   isocost nodes --json | jq '.nodes[] | select(.state != "serving")'
+  isocost nodes --json | jq '.nodes[].signals.gpus[] | select(.lost)'
 """
 
 Row = Mapping[str, Any]
@@ -21,22 +23,24 @@ Row = Mapping[str, Any]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_http_argument(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON, with the state, value and age of every signal",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    answer = call(args.http, "GET", "/v1/nodes")
     if args.json:
-        print(json.dumps(answer, indent=2))
+        print(json.dumps(call(args.http, "GET", "/v1/nodes?signals"), indent=2))
         return 0
+    answer = call(args.http, "GET", "/v1/nodes")
     now_unix_s = time.time()
     rows = [[title for title, _ in _COLUMNS]]
     rows += [
         [printable(read(node, now_unix_s)) for _, read in _COLUMNS] for node in answer["nodes"]
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(map(str.ljust, row, widths)).rstrip())
+    print("\n".join(aligned(rows)))
     for node in answer["unseen"]:
         text = f"not there, but set by hand: {node['name']}: {_by_hand(node, now_unix_s)}"
         print(printable(text))

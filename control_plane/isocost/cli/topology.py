@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from isocost.cli.topology_text import drawing, gpus_text, verdict_text
+from isocost.cli.topology_text import drawing, gpus_text, source_text, verdict_text
 from isocost.errors import RejectedError, StartError, TopologyError
 from isocost.telemetry.topology.groups import (
     Proposal,
@@ -21,8 +19,10 @@ from isocost.telemetry.topology.groups import (
     propose,
     weak_pairs,
 )
-from isocost.telemetry.topology.machine import Topology, pairs, ranges_text
+from isocost.telemetry.topology.local import TIMEOUT_S, Told, local_topology
+from isocost.telemetry.topology.machine import LinkKind, Topology, pairs, ranges_text
 from isocost.telemetry.topology.read import read_topology
+from isocost.telemetry.topology.sysfs import Sysfs
 
 SUMMARY = "show a machine's NVLink groups, and which GPUs fit together as inference units"
 EXAMPLES = """  isocost topology
@@ -31,9 +31,6 @@ EXAMPLES = """  isocost topology
   isocost topology --file topo.txt --gpus 0-3 --json
 """
 
-_COMMAND = ("nvidia-smi", "topo", "-m")
-#: It takes 1 to 3 s where the driver is not loaded yet; a GPU that hangs never answers.
-_TIMEOUT_S = 30.0
 #: The matrix of the largest machine has 10 kB; more is some other file.
 _MAX_BYTES = 1 << 20
 _RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
@@ -44,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--file",
         metavar="FILE",
         help="output of `nvidia-smi topo -m`, or NCCL's topology XML; - is standard input "
-        "(default: run nvidia-smi)",
+        "(default: ask NVML, or nvidia-smi where NVML cannot be opened)",
     )
     parser.add_argument(
         "--gpus",
@@ -69,7 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    topology = read_topology(_text(args.file))
+    if args.file is None:
+        told = local_topology(Sysfs(), TIMEOUT_S)
+    else:
+        told = Told(read_topology(_text(args.file)), "the file")
+    topology = told.topology
     degree = args.tp
     if args.gpus is not None:
         missing = args.gpus - set(topology.indices)
@@ -82,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     asked = degree is not None or args.min_nvlinks is not None
     if asked and not topology.nvlinks_known:
         raise TopologyError(
-            "this file does not tell where the NVLinks are; give the output of nvidia-smi topo -m"
+            f"{told.source} does not tell where the NVLinks are; "
+            "give the output of nvidia-smi topo -m"
         )
     least = args.min_nvlinks or 1
     proposal = None if degree is None else propose(topology, degree, least)
@@ -94,17 +96,18 @@ def run(args: argparse.Namespace) -> int:
         bool(weak) or len(not_linked(topology, least)) == len(topology.links)
     )
     if args.json:
-        print(json.dumps(_json(topology, least, proposal, instead, not too_few), indent=2))
+        source = {"source": told.source, "source_reason": told.reason or None}
+        answer = _json(topology, least, proposal, instead, not too_few)
+        print(json.dumps(source | answer, indent=2))
     else:
-        print(drawing(topology, least))
+        print(source_text(told))
+        print(drawing(topology, least, told.source))
         for line in verdict_text(topology, least, proposal, instead, too_few):
             print(line)
     return 1 if instead is not None or too_few else 0
 
 
-def _text(file: str | None) -> str:
-    if file is None:
-        return _ask_nvidia_smi()
+def _text(file: str) -> str:
     try:
         if file == "-":
             if sys.stdin is None:
@@ -118,35 +121,6 @@ def _text(file: str | None) -> str:
     if len(content) > _MAX_BYTES:
         raise TopologyError(f"more than {_MAX_BYTES:,} bytes; this is no topology of a machine")
     return content.decode(errors="replace")
-
-
-def _ask_nvidia_smi() -> str:
-    try:
-        process = subprocess.Popen(
-            _COMMAND,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-    except OSError as error:
-        raise StartError(
-            f"cannot run nvidia-smi ({error.strerror}); give its output: "
-            "nvidia-smi topo -m > topo.txt, then isocost topology --file topo.txt"
-        ) from error
-    try:
-        output, _ = process.communicate(timeout=_TIMEOUT_S)
-    except subprocess.TimeoutExpired as error:
-        process.kill()
-        # Nothing ends a process that the driver holds: it is left behind.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=1)
-        raise StartError(f"nvidia-smi gave no answer in {_TIMEOUT_S:g} s") from error
-    if process.returncode != 0:
-        said = next((line.strip() for line in output.splitlines() if line.strip()), "nothing")
-        raise StartError(f"nvidia-smi failed with {process.returncode}: {said[:200]}")
-    return output
 
 
 def _json(
@@ -167,14 +141,19 @@ def _json(
                 "numa_nodes": gpu.numa_nodes,
                 "cpus": None if gpu.cpus is None else ranges_text(gpu.cpus),
                 "own_numa_node": gpu.own_numa_node,
+                "mig": gpu.mig,
                 "nearest_nics": [
-                    {"name": name, "link": kind.name} for name, kind in gpu.nearest_nics
+                    {"name": name, "link": _kind_json(kind)} for name, kind in gpu.nearest_nics
                 ],
             }
             for gpu in topology.gpus
         ],
         "links": [
-            {"gpus": pair, "kind": link.kind.name, "nvlinks": link.nvlinks if known else None}
+            {
+                "gpus": pair,
+                "kind": _kind_json(link.kind),
+                "nvlinks": link.nvlinks if known else None,
+            }
             for pair, link in ((pair, topology.link(*pair)) for pair in pairs(topology.indices))
         ],
         "groups": [
@@ -188,6 +167,10 @@ def _json(
         "proposal": _proposal_json(proposal),
         "instead": _proposal_json(instead),
     }
+
+
+def _kind_json(kind: LinkKind) -> str | None:
+    return None if kind is LinkKind.UNKNOWN else kind.name
 
 
 def _proposal_json(proposal: Proposal | None) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from isocost.telemetry.topology.groups import (
     nvlink_groups,
     weak_pairs,
 )
+from isocost.telemetry.topology.local import Told
 from isocost.telemetry.topology.machine import (
     Gpu,
     Link,
@@ -29,7 +30,12 @@ def gpus_text(indices: Iterable[int]) -> str:
     return "GPU" + ranges_text(ranges_of(indices))
 
 
-def drawing(topology: Topology, min_nvlinks: int) -> str:
+def source_text(told: Told) -> str:
+    """Who told it, and why it was not NVML."""
+    return printable(f"from {told.source}" + (f" ({told.reason})" if told.reason else ""))
+
+
+def drawing(topology: Topology, min_nvlinks: int, source: str) -> str:
     """The machine group by group, and how far the groups are from each other."""
     lines = []
     count = _count(len(topology.gpus), "GPU")
@@ -39,7 +45,7 @@ def drawing(topology: Topology, min_nvlinks: int) -> str:
         lines += _half_connected(topology, groups, min_nvlinks)
     else:
         groups = tuple(Group((index,), 0) for index in topology.indices)
-        lines.append(f"{count}; the file tells only the ways over PCIe, not the NVLinks")
+        lines.append(f"{count}; {source} tells only the ways over PCIe, not the NVLinks")
     gpus = {gpu.index: gpu for gpu in topology.gpus}
     blocks = [(_title(topology, group), group.gpus) for group in groups if len(group.gpus) > 1]
     if alone := tuple(group.gpus[0] for group in groups if len(group.gpus) == 1):
@@ -116,8 +122,9 @@ def _gpu_text(gpu: Gpu) -> str:
     cpus = "" if gpu.cpus is None else f"  CPUs {ranges_text(gpu.cpus)}"
     nics = gpu.nearest_nics
     names = ", ".join(name for name, _ in nics)
-    near = f"  NICs {names} ({nics[0][1].name})" if nics else ""
-    return f"GPU{gpu.index:<3} {numa}{cpus}{near}"
+    near = f"  NICs {names} ({nics[0][1]})" if nics else ""
+    mig = "  MIG" if gpu.mig else ""
+    return f"GPU{gpu.index:<3} {numa}{cpus}{near}{mig}"
 
 
 def _matrix(topology: Topology, groups: tuple[Group, ...]) -> list[str]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from isocost.fake.hardware import Hardware
+from isocost.fake.machine import node_keys
 from isocost.fake.models import model_named
+from isocost.fake.settings import FakeNodeSettings
 
 MODEL = "llama-3.1-8b"
 
@@ -31,9 +35,20 @@ class DemoNode:
     gpu_kind: str
     port: int
 
-    def agent_entry(self) -> Mapping[str, object]:
+    def settings(self, seed: int, machine: Path) -> FakeNodeSettings:
+        """The node as `isocost fake-node` starts it."""
+        return FakeNodeSettings(
+            name=self.name,
+            host="127.0.0.1",
+            port=self.port,
+            hardware=Hardware(self.gpu_kind, 1, model_named(MODEL)),
+            served_model_name=MODEL,
+            seed=seed,
+            machine=machine,
+        )
+
+    def agent_entry(self, seed: int = 0) -> Mapping[str, object]:
         """The node as the agent's configuration names it."""
-        url = f"http://127.0.0.1:{self.port}"
         model = model_named(MODEL)
         return {
             "name": self.name,
@@ -50,8 +65,7 @@ class DemoNode:
                     "max_length_tokens": model.max_length_tokens,
                 }
             ],
-            "metrics_url": f"{url}/metrics",
-            "telemetry_url": f"{url}/fake/telemetry",
+            **node_keys(self.name, f"http://127.0.0.1:{self.port}", seed),
         }
 
 

@@ -15,6 +15,8 @@ from isocost.demo.options import DemoOptions
 from isocost.demo.ports import WantedPort
 from isocost.demo.processes import Processes
 from isocost.envoy.bootstrap import bootstrap_yaml
+from isocost.fake.machine import agent_environment, agent_keys
+from isocost.fake.node_machine import install
 
 #: The generator and the fake nodes yield to Envoy and the control plane: a real fleet has them on
 #: machines of their own, here all share a few cores, and the timing shown is the product's.
@@ -41,6 +43,10 @@ class Stage:
     @property
     def access_log(self) -> Path:
         return self.run_dir / "access.log"
+
+    def machine(self, rack: str) -> Path:
+        """The fake machine of a rack's agent."""
+        return self.run_dir / f"machine-{rack}"
 
 
 def wanted_ports(options: DemoOptions) -> tuple[WantedPort, ...]:
@@ -108,6 +114,9 @@ def _start_envoy(stage: Stage, processes: Processes) -> int:
 
 
 def _start_fake_node(stage: Stage, processes: Processes, node: DemoNode) -> None:
+    machine = stage.machine(node.rack)
+    # Agents do not wait for nodes, and look for new GPUs every half a minute only.
+    install(node.settings(stage.options.seed, machine))
     processes.start(
         node.name,
         [
@@ -118,6 +127,7 @@ def _start_fake_node(stage: Stage, processes: Processes, node: DemoNode) -> None
             f"--gpu-kind={node.gpu_kind}",
             f"--model={MODEL}",
             f"--seed={stage.options.seed}",
+            f"--machine={machine}",
         ],
         nice=LOAD_NICE,
     )
@@ -127,17 +137,26 @@ def _start_agent(
     stage: Stage, processes: Processes, rack: str, nodes: tuple[DemoNode, ...]
 ) -> None:
     name = f"agent-{rack}"
+    machine = stage.machine(rack)
     config = {
         "name": name,
         "control_plane": f"127.0.0.1:{stage.options.control_plane_port}",
-        "nodes": [dict(node.agent_entry()) for node in nodes],
+        "http": None,
+        **agent_keys(machine),
+        "nodes": [dict(node.agent_entry(stage.options.seed)) for node in nodes],
     }
-    _start_daemon(stage, processes, name, "agent", config)
+    _start_daemon(stage, processes, name, "agent", config, agent_environment(machine))
 
 
 def _start_daemon(
-    stage: Stage, processes: Processes, name: str, command: str, config: Mapping[str, object]
+    stage: Stage,
+    processes: Processes,
+    name: str,
+    command: str,
+    config: Mapping[str, object],
+    environment: Mapping[str, str] | None = None,
 ) -> None:
     path = stage.run_dir / f"{name}.yaml"
     path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    processes.start(name, [*_ISOCOST, command, f"--config={path}"])
+    command_line = [*_ISOCOST, command, f"--config={path}"]
+    processes.start(name, command_line, environment=environment)

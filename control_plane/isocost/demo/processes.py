@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -44,10 +44,16 @@ class Processes:
         self.stop()
 
     def start(
-        self, name: str, command: Sequence[str], *, nice: int = 0, output: Path | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        nice: int = 0,
+        output: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> int:
         """Start a process; its pid. Standard error, and output unless it has a file of its own,
-        go to NAME.log."""
+        go to NAME.log. ``environment`` is added to this process's own."""
         with (
             self.log(name).open("ab") as log,
             (output or self.log(name)).open("ab") as stdout,
@@ -58,6 +64,7 @@ class Processes:
                     stdin=subprocess.DEVNULL,
                     stdout=stdout,
                     stderr=log,
+                    env={**os.environ, **(environment or {})},
                     start_new_session=True,
                     preexec_fn=_before_exec(nice),  # noqa: PLW1509  no threads here
                 )

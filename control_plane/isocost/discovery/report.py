@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter, ValidationError
 
 from isocost.config import Name, NodeSettings
@@ -16,10 +19,12 @@ from isocost.model import (
     UNSUPPORTED,
     EngineSample,
     GpuSample,
+    HealthSignals,
     Node,
     NodeSample,
     Signal,
     SignalState,
+    Xid,
 )
 from isocost.v1 import roster_pb2, telemetry_pb2
 
@@ -28,6 +33,9 @@ MAX_EPOCH_DIGITS = 12
 #: A refused value may be long, the reason is read by people.
 MAX_REASON_LENGTH = 500
 
+_HEALTH_SIGNALS = tuple(
+    field.name for field in dataclasses.fields(HealthSignals) if field.name != "xids"
+)
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 
@@ -59,14 +67,17 @@ class AgentReport:
 
 
 class ReportReader:
-    """Reads the reports of one stream. Nodes are read once: they rarely change between reports."""
+    """Reads the reports of one stream. Nodes and the health of GPUs are read once: they rarely
+    change between reports.
+    """
 
     def __init__(self) -> None:
         self._nodes: dict[bytes, Node | str] = {}
+        self._health: dict[bytes, HealthSignals] = {}
 
     def read(self, report: telemetry_pb2.TelemetryReport, unix_s: float) -> AgentReport:
         """A report that arrived at ``unix_s``. TelemetryError: the agent has no name that can be
-        shown.
+        shown, or what tells of a GPU's health is none of it.
         """
         try:
             _NAME.validate_python(report.agent)
@@ -75,13 +86,19 @@ class ReportReader:
         samples: list[NodeSample] = []
         refused: list[str] = []
         nodes: dict[bytes, Node | str] = {}
+        self._health = {
+            gpu.health: self._health.get(gpu.health) or _health(gpu.health)
+            for message in report.nodes
+            for gpu in message.gpus
+            if gpu.health
+        }
         for message in report.nodes:
             key = message.node.SerializeToString()
             node = nodes[key] = self._nodes.get(key) or _node_or_reason(message.node)
             if isinstance(node, str):
                 refused.append(node)
             else:
-                samples.append(_sample(node, message))
+                samples.append(_sample(node, message, self._health, report.monotonic_ms / 1e3))
         self._nodes = nodes
         return AgentReport(
             agent=report.agent,
@@ -150,7 +167,12 @@ def _model(model: roster_pb2.Model) -> dict[str, object]:
     }
 
 
-def _sample(node: Node, sample: telemetry_pb2.NodeSample) -> NodeSample:
+def _sample(
+    node: Node,
+    sample: telemetry_pb2.NodeSample,
+    health: Mapping[bytes, HealthSignals],
+    taken_s: float,
+) -> NodeSample:
     engine = sample.engine
     return NodeSample(
         node=node,
@@ -163,6 +185,9 @@ def _sample(node: Node, sample: telemetry_pb2.NodeSample) -> NodeSample:
                 _signal(gpu.gpu_utilisation),
                 _signal(gpu.pcie_bytes_per_s),
                 _signal(gpu.nvlink_active_fraction),
+                gpu.lost,
+                health.get(gpu.health),
+                gpu.health_age_ms / 1e3,
             )
             for gpu in sample.gpus
         ),
@@ -177,6 +202,20 @@ def _sample(node: Node, sample: telemetry_pb2.NodeSample) -> NodeSample:
         ),
         net_bytes_per_s=_signal(sample.net_bytes_per_s),
         clock_offset_s=sample.clock_offset_ms / 1e3,
+        cuda_handles=_signal(sample.cuda_handles),
+        cuda_handles_dropped=sample.cuda_handles_dropped,
+        taken_s=taken_s,
+    )
+
+
+def _health(data: bytes) -> HealthSignals:
+    try:
+        message = telemetry_pb2.HealthSignals.FromString(data)
+    except DecodeError as error:
+        raise TelemetryError("the health of a GPU is no HealthSignals") from error
+    xids = tuple(Xid(xid.number, xid.count, xid.last_monotonic_ms / 1e3) for xid in message.xids)
+    return HealthSignals(
+        **{name: _signal(getattr(message, name)) for name in _HEALTH_SIGNALS}, xids=xids
     )
 
 

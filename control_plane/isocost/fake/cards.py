@@ -9,13 +9,15 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One GPU of a kind. ``reserved_bytes`` is what the driver keeps for itself.
+    """One GPU of a kind, by the ``name`` that NVML gives it. ``reserved_bytes`` is what the driver
+    keeps for itself.
 
     ``bf16_flops`` (dense) and ``memory_bytes_per_s`` are the maker's peaks. Power in watts:
     ``idle_w`` without a process, ``loaded_w`` with a model but no work, ``serving_w`` at full
     utilisation, ``limit_w`` the default limit.
     """
 
+    name: str
     vram_total_bytes: int
     reserved_bytes: int
     bf16_flops: float
@@ -39,6 +41,7 @@ class Card:
 # Splitwise (MIT) draws 44 to 74 % of 400 W with Llama2-70B on 8 to 2 cards, 59 % on 4.
 CARDS = {
     "H100": Card(
+        name="NVIDIA H100 80GB HBM3",
         vram_total_bytes=81_559 * MIB,
         reserved_bytes=479 * MIB,
         bf16_flops=989e12,
@@ -51,6 +54,7 @@ CARDS = {
         limit_w=700.0,
     ),
     "A100": Card(
+        name="NVIDIA A100-SXM4-80GB",
         vram_total_bytes=81_920 * MIB,
         reserved_bytes=869 * MIB,
         bf16_flops=312e12,

@@ -10,18 +10,21 @@ from isocost.fake.engine import Engine
 from isocost.fake.metrics import engine_metrics
 from isocost.fake.settings import FakeNodeSettings
 from isocost.fake.telemetry import FakeTelemetry
+from isocost.fake.traffic import Traffic
 
 
 class EngineProcess:
     """A started engine: cold cache, counters at 0, no orders to the telemetry. Must be made inside
-    a running event loop. ``wall`` is the node's clock.
+    a running event loop. ``traffic`` and the clock ``wall`` are the node's.
     """
 
-    def __init__(self, settings: FakeNodeSettings, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: FakeNodeSettings, traffic: Traffic, wall: Callable[[], float]
+    ) -> None:
         hardware = settings.hardware
         clock = asyncio.get_running_loop().time
         engine = Engine(hardware.speed, hardware.kv_blocks, settings.max_num_seqs)
-        self.telemetry = FakeTelemetry(hardware, engine, settings.name, settings.seed, clock, wall)
+        self.telemetry = FakeTelemetry(settings, engine, traffic, clock, wall)
         self.metrics = engine_metrics(
             settings.metrics,
             engine,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import uuid
 from dataclasses import dataclass
 
 from isocost.errors import ConfigError, FieldError
@@ -68,6 +70,12 @@ class Hardware:
         """Of one card, as NVML tells it: flat, because the engine reserves its share at start."""
         taken = int(self.card.vram_total_bytes * MEMORY_UTILISATION)
         return self.card.vram_total_bytes - self.card.reserved_bytes - taken
+
+
+def gpu_uuids(node: str, seed: int, count: int) -> tuple[str, ...]:
+    """The UUIDs of a node's GPUs: the same at every start."""
+    choose = random.Random(f"{seed}/{node}")
+    return tuple(f"GPU-{uuid.UUID(int=choose.getrandbits(128), version=4)}" for _ in range(count))
 
 
 def _counts(model: ModelSpec) -> tuple[int, ...]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from isocost.errors import StartError
 from isocost.fake.engine_process import EngineProcess
 from isocost.fake.fault_control import FaultControl
 from isocost.fake.faults import (
@@ -22,10 +25,17 @@ from isocost.fake.faults import (
 )
 from isocost.fake.listener import Listener
 from isocost.fake.network import Network, Wire
+from isocost.fake.node_machine import NodeMachine
 from isocost.fake.settings import FakeNodeSettings
+from isocost.fake.strict import Json, refuse
+from isocost.fake.traffic import Traffic
 
 #: A dying engine has so long to tell the open requests; then their connections are cut.
 LAST_WORDS_S = 0.2
+#: The machine's files follow the node as often as an agent reads them.
+MACHINE_INTERVAL_S = 0.2
+
+log = logging.getLogger(__name__)
 
 
 class FakeNode:
@@ -40,14 +50,22 @@ class FakeNode:
         self._down = False
         self._cut: asyncio.TimerHandle | None = None
         self._listener: Listener | None = None
+        self._machine_timer: asyncio.TimerHandle | None = None
+        self._machine_error = ""
         self.settings = settings
-        self.engine = EngineProcess(settings, self._wall_s)
+        self.traffic = Traffic(self._loop.time())
+        self.machine: NodeMachine | None = None
+        self.engine = EngineProcess(settings, self.traffic, self._wall_s)
         self.network = Network(f"{settings.seed}/{settings.name}/network")
         self.faults = FaultControl(self._apply)
 
     async def listen(self, handler: Callable[[], asyncio.Protocol]) -> int:
-        """Serve with ``handler`` for each connection; returns the port. StartError: it is taken."""
+        """Serve with ``handler`` for each connection; returns the port. StartError: it is taken, or
+        the machine's folder cannot be written.
+        """
         settings = self.settings
+        if settings.machine is not None:
+            self._start_machine(settings.machine)
         listener = Listener(settings.host, settings.port, lambda: Wire(handler(), self.network))
         await listener.start()
         self._listener = listener
@@ -61,6 +79,26 @@ class FakeNode:
             self._listener.close()
         if self._cut is not None:
             self._cut.cancel()
+        if self._machine_timer is not None:
+            self._machine_timer.cancel()
+        if self.machine is not None:
+            self.machine.remove()
+
+    def order_telemetry(self, data: Json) -> bytes:
+        """The telemetry page thereafter."""
+        self.engine.telemetry.order(data)
+        self._update_machine()
+        return self.engine.telemetry_page()
+
+    def order_gpus(self, data: Json) -> bytes:
+        """The page of the GPUs thereafter."""
+        machine = self._machine_needed()
+        machine.orders.order(data)
+        self._update_machine()
+        return machine.page()
+
+    def gpus_page(self) -> bytes:
+        return self._machine_needed().page()
 
     async def metrics_page(self) -> bytes:
         await self._pages_answer.wait()
@@ -89,11 +127,13 @@ class FakeNode:
             self.engine.driver.slow(1.0 if slow is None else slow.factor)
             self.engine.driver.hang(active(Hang) is not None)
         self._refuse(self._down or active(Refuse) is not None)
+        self._update_machine()
 
     def _freeze(self, frozen: bool) -> None:
         if not frozen:
             self._frozen = None
         elif self._frozen is None:
+            self._update_machine()
             self._frozen = (self.engine.metrics_page(), self.engine.telemetry_page())
 
     def _set_down(self, down: bool) -> None:
@@ -108,7 +148,7 @@ class FakeNode:
         if self._cut is not None:
             self._cut.cancel()
         self.network.abort()
-        self.engine = EngineProcess(self.settings, self._wall_s)
+        self.engine = EngineProcess(self.settings, self.traffic, self._wall_s)
 
     def _refuse(self, refusing: bool) -> None:
         if refusing == self.network.refusing or self._listener is None:
@@ -119,3 +159,36 @@ class FakeNode:
             self.network.close_idle()
         else:
             self._listener.open()
+
+    def _machine_needed(self) -> NodeMachine:
+        if self.machine is None:
+            refuse("(node)", self.settings.name, "has no GPUs to order from without --machine")
+        return self.machine
+
+    def _start_machine(self, folder: Path) -> None:
+        self.machine = NodeMachine(self.settings, folder, self.traffic)
+        try:
+            self.machine.update(self._loop.time(), self.engine.telemetry)
+        except OSError as error:
+            raise StartError(f"the machine {folder} cannot be written: {error}") from error
+        self._keep_machine()
+
+    def _keep_machine(self) -> None:
+        self._machine_timer = self._loop.call_later(MACHINE_INTERVAL_S, self._keep_machine)
+        self._update_machine()
+
+    def _update_machine(self) -> None:
+        """Frozen, its files stand still; what cannot be written is told once."""
+        if self.machine is None or self._frozen is not None:
+            return
+        self.engine.driver.catch_up()
+        telemetry = None if self._down else self.engine.telemetry
+        readable = self.faults.active(StaleMetrics) is None
+        error = ""
+        try:
+            self.machine.update(self._loop.time(), telemetry, readable)
+        except OSError as found:
+            error = f"{self.settings.machine} cannot be written: {found}"
+        if error and error != self._machine_error:
+            log.warning("%s: %s", self.settings.name, error)
+        self._machine_error = error

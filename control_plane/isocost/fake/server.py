@@ -49,6 +49,8 @@ class Interface:
         app.router.add_get("/metrics", self._metrics_page)
         app.router.add_get("/fake/telemetry", self._telemetry_page)
         app.router.add_post("/fake/telemetry", self._order_telemetry)
+        app.router.add_get("/fake/gpus", self._gpus_page)
+        app.router.add_post("/fake/gpus", self._order_gpus)
         app.router.add_get("/fake/faults", self._faults_page)
         app.router.add_post("/fake/faults", self._order_faults)
         app.router.add_delete("/fake/faults", self._clear_faults)
@@ -86,7 +88,8 @@ class Interface:
     async def _complete(self, http: web.Request, chat: bool) -> web.StreamResponse:
         body = await http.read()
         engine = self._node.engine
-        engine.telemetry.net_bytes += len(body)
+        traffic = self._node.traffic
+        traffic.received_bytes += len(body)
         status = self._node.faults.take_status()
         if status is not None:
             raise BadRequestError(status, f"ordered to answer {status}")
@@ -106,7 +109,7 @@ class Interface:
             _reset(http)
             return web.Response()
         whole = answer.whole(cached_tokens)
-        engine.telemetry.net_bytes += len(whole)
+        traffic.sent_bytes += len(whole)
         return _json(whole)
 
     async def _stream(
@@ -133,11 +136,11 @@ class Interface:
                     pieces += 1
                     if progress.finished:
                         data = answer.last_event(progress.sequence.cached_tokens)
-                        engine.telemetry.net_bytes += len(data)
+                        self._node.traffic.sent_bytes += len(data)
                         await response.write_eof(data)
                     else:
                         data = answer.event(progress.tokens)
-                        engine.telemetry.net_bytes += len(data)
+                        self._node.traffic.sent_bytes += len(data)
                         await response.write(data)
         except EngineDiedError as error:
             await response.write(error_events(500, str(error)))
@@ -168,9 +171,13 @@ class Interface:
     async def _order_telemetry(self, request: web.Request) -> web.Response:
         body = await request.read()
         # Only now: the engine may have been started anew meanwhile.
-        engine = self._node.engine
-        engine.telemetry.order(parse_object(body))
-        return _json(engine.telemetry_page())
+        return _json(self._node.order_telemetry(parse_object(body)))
+
+    async def _gpus_page(self, _: web.Request) -> web.Response:
+        return _json(self._node.gpus_page())
+
+    async def _order_gpus(self, request: web.Request) -> web.Response:
+        return _json(self._node.order_gpus(parse_object(await request.read())))
 
     async def _faults_page(self, _: web.Request) -> web.Response:
         return _json(self._node.faults.page())
@@ -199,7 +206,7 @@ class Server:
 
 
 async def start(settings: FakeNodeSettings) -> Server:
-    """StartError: the port cannot be had."""
+    """StartError: the port cannot be had, or the machine's folder not be written."""
     node = FakeNode(settings)
     runner = web.AppRunner(
         Interface(node).app(),
@@ -214,6 +221,7 @@ async def start(settings: FakeNodeSettings) -> Server:
     try:
         port = await node.listen(runner.server)
     except BaseException:
+        node.stop()
         await runner.cleanup()
         raise
     return Server(node, runner, port)
@@ -222,7 +230,7 @@ async def start(settings: FakeNodeSettings) -> Server:
 async def serve(nodes: Sequence[FakeNodeSettings], ready: Callable[[Server], None]) -> None:
     """Run the nodes until SIGTERM or SIGINT; ``ready`` gets each of them once all listen.
 
-    StartError: a port cannot be had.
+    StartError: as in start().
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

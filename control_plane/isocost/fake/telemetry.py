@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-import random
 import time
-import uuid
 from collections.abc import Callable
 
 from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware
 from isocost.fake.kv_cache import BLOCK_TOKENS
 from isocost.fake.models import BYTES_PER_VALUE
+from isocost.fake.settings import FakeNodeSettings
 from isocost.fake.strict import Json, checked_number, known_keys, refuse
+from isocost.fake.traffic import Traffic
 from isocost.fake.window import Window
 
-#: NVML's utilisation is a share of about the last second; the network's rate is a mean of 5 s.
+#: NVML's utilisation is a share of about the last second.
 GPU_WINDOW_S = 1.0
-NET_WINDOW_S = 5.0
 #: Between its kernels a GPU waits for the engine's process: a vLLM that always has work shows this
 #: utilisation, and no more when requests queue. The mean of the 12 runs of BurstGPT replayed
 #: against vLLM (github.com/liao4s/BurstGPT_test, MIT; tests/data/burstgpt-vllm-replay), which are
@@ -33,10 +32,11 @@ _GPU_SIGNALS = {
     "vram_total_bytes": (1.0, math.inf),
     "vram_free_bytes": (0.0, math.inf),
     "gpu_utilisation": (0.0, 1.0),
-    "pcie_bytes_per_s": (0.0, math.inf),
+    # NVML tells KB/s, and mW, in 32 bits.
+    "pcie_bytes_per_s": (0.0, 4e12),
     "nvlink_active_fraction": (0.0, 1.0),
     "nvlink_bytes_per_s": (0.0, math.inf),
-    "power_w": (0.0, math.inf),
+    "power_w": (0.0, 4e6),
 }
 _NODE_SIGNALS = {"net_bytes_per_s": (0.0, math.inf), "kv_cache_age_ms": (0.0, math.inf)}
 _ENGINE_SIGNALS = {
@@ -56,34 +56,28 @@ Reading = float | str | None
 
 
 class FakeTelemetry:
-    """The numbers of one node, orders applied. ``net_bytes`` is counted by the server.
+    """The numbers of one node, orders applied.
 
     ``clock`` is the engine's, ``wall`` the node's idea of the unix time, which can be wrong.
     """
 
     def __init__(
         self,
-        hardware: Hardware,
+        settings: FakeNodeSettings,
         engine: Engine,
-        name: str,
-        seed: int,
+        traffic: Traffic,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        choose = random.Random(f"{seed}/{name}")
-        self._uuids = [
-            f"GPU-{uuid.UUID(int=choose.getrandbits(128), version=4)}"
-            for _ in range(hardware.count)
-        ]
-        self._hardware = hardware
+        self._uuids = settings.gpu_uuids
+        self._traffic = traffic
+        self._hardware = settings.hardware
         self._engine = engine
         self._clock = clock
         self._wall = wall
         self._busy = Window(GPU_WINDOW_S, clock())
         self._computed = Window(GPU_WINDOW_S, clock())
-        self._net = Window(NET_WINDOW_S, clock())
         self._orders: dict[str, float | str] = {}
-        self.net_bytes = 0
 
     def order(self, data: Json) -> None:
         """Fix signals at a value or in a state ("absent", "unsupported"); null lets one go."""
@@ -96,13 +90,22 @@ class FakeTelemetry:
                 orders[key] = _checked(key, value)
         self._orders = orders
 
+    def gpu(self) -> dict[str, Reading]:
+        """The signals of each card: tensor-parallel ones do the same."""
+        gpu = self._gpu(self._clock())
+        gpu.update({key: self._orders[key] for key in _GPU_SIGNALS if key in self._orders})
+        return gpu
+
+    def ordered(self, key: str) -> float | str | None:
+        """What a signal was ordered to be; None = it is as it is."""
+        return self._orders.get(key)
+
     def page(self) -> bytes:
         now_s = self._clock()
         orders = self._orders
-        gpu = self._gpu(now_s)
-        gpu.update({key: orders[key] for key in _GPU_SIGNALS if key in orders})
+        gpu = self.gpu()
         node: dict[str, Reading] = {
-            "net_bytes_per_s": round(self._net.rate(now_s, float(self.net_bytes))),
+            "net_bytes_per_s": round(self._traffic.bytes_per_s(now_s)),
             "kv_cache_age_ms": self._kv_cache_age_ms(now_s),
         }
         node.update({key: orders[key] for key in _NODE_SIGNALS if key in orders})
@@ -115,7 +118,6 @@ class FakeTelemetry:
         return json.dumps(page).encode()
 
     def _gpu(self, now_s: float) -> dict[str, Reading]:
-        """The signals of each card: tensor-parallel ones do the same."""
         hardware = self._hardware
         card = hardware.card
         busy = min(max(self._busy.rate(now_s, self._engine.busy_s(now_s)), 0.0), 1.0)

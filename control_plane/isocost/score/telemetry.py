@@ -7,11 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isocost.model import ABSENT, GpuSample, Node, NodeSample, Signal, SignalState
+from isocost.model import (
+    ABSENT,
+    SAMPLE_FRESH_S,
+    GpuSample,
+    Node,
+    NodeSample,
+    Signal,
+    SignalState,
+)
 from isocost.score.columns import Column, Floats, column, combine, derived
-
-#: Agents report every 200 ms; five missed reports are more than jitter.
-FRESH_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,8 @@ def fleet_telemetry(
 ) -> FleetTelemetry:
     """Columns from the latest sample of each node and the time since it arrived.
 
-    A node without a sample has every signal absent; a sample older than ``FRESH_S`` makes every
-    signal in it stale. ``kv_size`` [n] is the KV bytes per token.
+    A node without a sample has every signal absent; a sample older than ``SAMPLE_FRESH_S`` makes
+    every signal in it stale. ``kv_size`` [n] is the KV bytes per token.
     """
 
     ages = np.array(ages_s, dtype=np.float64)
@@ -93,7 +98,7 @@ def kv_bytes_per_token(nodes: Sequence[Node]) -> Column:
 
 def _aged(source: Column, ages_s: Floats) -> Column:
     """What is known of an old sample is stale, and that much older."""
-    old = source.known & (ages_s > FRESH_S)
+    old = source.known & (ages_s > SAMPLE_FRESH_S)
     if not old.any():
         return source
     state = np.where(old, SignalState.STALE, source.state).astype(np.int8)

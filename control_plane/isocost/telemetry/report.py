@@ -5,9 +5,10 @@ The way back is discovery.report: each side of the stream needs only its own.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
-from isocost.model import EngineSample, GpuSample, NodeSample, Signal
+from isocost.model import EngineSample, GpuSample, HealthSignals, NodeSample, Signal
 from isocost.node_message import encode_node
 from isocost.v1 import telemetry_pb2
 
@@ -36,6 +37,8 @@ def encode_sample(sample: NodeSample) -> telemetry_pb2.NodeSample:
         engine=_engine(sample.engine),
         net_bytes_per_s=encode_signal(sample.net_bytes_per_s),
         clock_offset_ms=round(sample.clock_offset_s * 1e3),
+        cuda_handles=encode_signal(sample.cuda_handles),
+        cuda_handles_dropped=sample.cuda_handles_dropped,
     )
 
 
@@ -55,7 +58,25 @@ def _gpu(gpu: GpuSample) -> telemetry_pb2.GpuSample:
         gpu_utilisation=encode_signal(gpu.gpu_utilisation),
         pcie_bytes_per_s=encode_signal(gpu.pcie_bytes_per_s),
         nvlink_active_fraction=encode_signal(gpu.nvlink_active_fraction),
+        lost=gpu.lost,
+        health=b"" if gpu.health is None else _health(gpu.health).SerializeToString(),
+        health_age_ms=round(gpu.health_age_s * 1e3),
     )
+
+
+def _health(health: HealthSignals) -> telemetry_pb2.HealthSignals:
+    signals = {
+        field.name: encode_signal(getattr(health, field.name))
+        for field in dataclasses.fields(health)
+        if field.name != "xids"
+    }
+    xids = [
+        telemetry_pb2.Xid(
+            number=xid.number, count=xid.count, last_monotonic_ms=round(xid.last_s * 1e3)
+        )
+        for xid in health.xids
+    ]
+    return telemetry_pb2.HealthSignals(**signals, xids=xids)
 
 
 def _engine(engine: EngineSample) -> telemetry_pb2.EngineSample:

@@ -12,19 +12,30 @@ from typing import Any, TypeVar
 import aiohttp
 
 from isocost.config import AgentNodeSettings
-from isocost.model import ABSENT, EngineSample, GpuSample, Node, NodeSample, Signal, SignalState
-from isocost.telemetry import gpu
-from isocost.telemetry.engines import detect
-from isocost.telemetry.engines.counter import fell
+from isocost.model import (
+    ABSENT,
+    UNSUPPORTED,
+    EngineSample,
+    GpuSample,
+    NodeSample,
+    Signal,
+    SignalState,
+)
+from isocost.telemetry import clock as clock_page
+from isocost.telemetry.cuda_handles import HandleReading
+from isocost.telemetry.engines import dcgm, detect
 from isocost.telemetry.engines.page import EnginePage
-from isocost.telemetry.nvml.process import Nvml
+from isocost.telemetry.engines.recent import Quantiles, RecentLatencies
+from isocost.telemetry.handle_watch import HandleWatch
+from isocost.telemetry.instance import InstanceWatch
+from isocost.telemetry.machine import Machine
+from isocost.telemetry.node_gpus import NodeGpus
 from isocost.telemetry.scrape import Target
 
 #: A value from a page that did not come again is stale at once if the page failed, and after this
 #: if the page is only late; after ABSENT_S it is not known any more.
 FRESH_S = 1.0
 ABSENT_S = 5.0
-_COUNTERS = ("prompt_tokens_total", "generation_tokens_total", "steps_total")
 
 Sample = TypeVar("Sample", EngineSample, GpuSample)
 
@@ -32,126 +43,138 @@ log = logging.getLogger(__name__)
 
 
 class NodeSampler:
-    """Samples one node. ``clock`` is monotonic, ``wall`` unix seconds."""
+    """Samples one node; without a ``machine`` nothing is known of that. ``clock`` is monotonic,
+    ``wall`` unix seconds.
+    """
 
     def __init__(
         self,
         settings: AgentNodeSettings,
         session: aiohttp.ClientSession,
-        nvml: Nvml | None = None,
+        machine: Machine | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._wall = wall
-        self._engine = Target(session, settings.metrics_url, detect.read_engine_page, clock)
-        self._gpu = (
-            Target(session, settings.telemetry_url, detect.read_gpu_page, clock)
-            if settings.telemetry_url is not None
+        self._engine = Target(session, settings.metrics_url, self._read_engine, clock)
+        self._dcgm = (
+            Target(session, settings.dcgm_url, dcgm.read_page, clock)
+            if settings.dcgm_url is not None
             else None
         )
-        self._nvml = nvml
-        self._seen: EnginePage | None = None
-        #: What the instance's counters last said: a page may lack them for a while.
-        self._counters = dict.fromkeys(_COUNTERS, ABSENT)
-        self._engine_kind = ""
-        self._epoch: int | None = None
-        self._node: Node | None = None
+        self._own_clock = (
+            Target(session, settings.clock_url, clock_page.read_page, clock)
+            if settings.clock_url is not None
+            else None
+        )
+        self._network = None if machine is None else machine.network
+        self._nvml_gpus: NodeGpus | None = None
+        #: Who the engine's processes are is only known from NVML.
+        self._handles: HandleWatch | None = None
+        if machine is not None and machine.nvml is not None:
+            self._nvml_gpus = NodeGpus(settings.name, settings.gpus, machine.nvml)
+            self._handles = HandleWatch(self._nvml_gpus.pids, machine.procfs)
+        self._instance = InstanceWatch(settings, wall)
+        self._latencies = RecentLatencies()
         self._told: dict[str, bool] = {}
-        #: Of the node's GPUs, those that NVML does not list.
-        self._missing: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The UUIDs of those that are read through NVML."""
+        return self._settings.gpus
+
+    @property
+    def pages(self) -> dict[str, Target[Any]]:
+        """What is scraped, by what it is."""
+        pages = {
+            "engine": self._engine,
+            "DCGM exporter": self._dcgm,
+            "clock page": self._own_clock,
+        }
+        return {what: page for what, page in pages.items() if page is not None}
+
+    def latencies(self) -> dict[str, Quantiles]:
+        """The engine's latencies of the last half minute."""
+        return self._latencies.quantiles(self._clock())
+
+    async def watch(self) -> None:
+        """Watch the engine's processes until cancelled, beside the samples."""
+        if self._handles is not None:
+            await self._handles.run(self.name, self._settings.restart_command, self._instance_id)
+
+    async def read_handles(self) -> None:
+        """Look at the engine's processes once."""
+        if self._handles is not None:
+            await self._handles.read()
 
     def start(self) -> list[asyncio.Task[None]]:
         """Scrape the pages, unless that is still going on."""
-        targets: list[Target[Any]] = [self._engine, *([self._gpu] if self._gpu else [])]
-        return [target.start() for target in targets]
+        return [target.start() for target in self.pages.values()]
 
     def sample(self) -> NodeSample | None:
         """What is known now; None until the engine was up once: who it is is not known before."""
-        self._tell("engine", self._engine)
-        if self._gpu is not None:
-            self._tell("telemetry page", self._gpu)
-        node = self._identify()
+        for what, target in self.pages.items():
+            self._tell(what, target)
+        if self._instance.see(self._engine.page):
+            self._latencies.forget()
+        node = self._instance.node
         if node is None:
             return None
         now_s = self._clock()
         engine = EngineSample()
         if self._engine.page is not None:
             engine = _aged(self._engine.page.sample, self._engine, now_s)
-        sample = NodeSample(node=node, engine_up=self._engine.there, engine=engine)
-        if self._gpu is None:
-            return dataclasses.replace(sample, gpus=self._nvml_gpus())
-        page = self._gpu.page or gpu.GpuPage()
-        return dataclasses.replace(
-            sample,
-            gpus=tuple(_aged(item, self._gpu, now_s) for item in self._own(page)),
-            net_bytes_per_s=_age(page.net_bytes_per_s, self._gpu, now_s),
-            clock_offset_s=self._clock_offset_s(self._gpu, page, now_s),
+        handles = self._handles.reading if self._handles else HandleReading(UNSUPPORTED)
+        return NodeSample(
+            node=node,
+            engine_up=self._engine.there,
+            gpus=self._gpus(now_s),
+            engine=engine,
+            net_bytes_per_s=self._network.rate(self._settings.network) if self._network else ABSENT,
+            clock_offset_s=self._clock_offset_s(now_s),
+            cuda_handles=handles.handles,
+            cuda_handles_dropped=handles.dropped,
+            taken_s=now_s,
         )
 
-    def _nvml_gpus(self) -> tuple[GpuSample, ...]:
-        """The node's own GPUs, known or not."""
-        if self._nvml is None:
-            return tuple(GpuSample(uuid) for uuid in self._settings.gpus)
-        if self._nvml.load.heard.is_set():
-            missing = {uuid for uuid in self._settings.gpus if self._nvml.load.find(uuid) is None}
-            if missing - self._missing:
-                log.warning("%s: NVML does not list %s", self._settings.name, _list(missing))
-            if self._missing - missing:
-                log.info("%s: NVML lists %s", self._settings.name, _list(self._missing - missing))
-            self._missing = missing
-        return tuple(self._nvml.sample(uuid) for uuid in self._settings.gpus)
+    def _read_engine(self, text: str) -> EnginePage:
+        page = detect.read_engine_page(text)
+        now_s = self._clock()
+        if page.engine and self._latencies.due(now_s):
+            self._latencies.take(detect.read_latencies(text), now_s)
+        return page
 
-    def _clock_offset_s(
-        self, target: Target[gpu.GpuPage], page: gpu.GpuPage, now_s: float
-    ) -> float:
-        """The node's clock less this one's; it goes on while its page does not answer."""
-        if page.wall_unix_s is None or target.taken_s is None:
-            return 0.0
-        return page.wall_unix_s + (now_s - target.taken_s) - self._wall()
+    def _instance_id(self) -> str:
+        return self._instance.node.instance_id if self._instance.node else ""
 
-    def _identify(self) -> Node | None:
-        """The node as the instance that its last good page came from."""
-        page = self._engine.page
-        if page is None or page is self._seen:
-            return self._node
-        if page.started_unix_s is not None:
-            epoch = int(page.started_unix_s)
-        elif self._epoch is None:
-            epoch = int(self._wall())
-        elif self._restarted(page):
-            epoch = max(int(self._wall()), self._epoch + 1)
-        else:
-            epoch = self._epoch
-        self._seen = page
-        self._remember(page, anew=epoch != self._epoch)
-        if epoch != self._epoch:
-            self._epoch = epoch
-            self._node = self._settings.node(epoch)
-            log.info("%s is instance %s", self._settings.name, self._node.instance_id)
-        return self._node
+    def _gpus(self, now_s: float) -> tuple[GpuSample, ...]:
+        if self._dcgm is not None:
+            return self._dcgm_gpus(self._dcgm, now_s)
+        if self._nvml_gpus is not None:
+            return self._nvml_gpus.sample(now_s)
+        return tuple(GpuSample(uuid) for uuid in self.gpus)
 
-    def _restarted(self, page: EnginePage) -> bool:
-        """Without a start time a restart shows in a counter that fell, or another engine."""
-        if page.engine and self._engine_kind and page.engine != self._engine_kind:
-            return True
-        sample = page.sample
-        return any(fell(last, getattr(sample, name)) for name, last in self._counters.items())
-
-    def _remember(self, page: EnginePage, anew: bool) -> None:
-        if page.engine:
-            self._engine_kind = page.engine
-        for name in _COUNTERS:
-            signal: Signal = getattr(page.sample, name)
-            if signal.known or anew:
-                self._counters[name] = signal
-
-    def _own(self, page: gpu.GpuPage) -> tuple[GpuSample, ...]:
+    def _dcgm_gpus(
+        self, target: Target[tuple[GpuSample, ...]], now_s: float
+    ) -> tuple[GpuSample, ...]:
         """The node's GPUs. Of a machine with more than it has, nobody says which they are."""
-        if page.whole_machine and len(page.gpus) != self._settings.gpu_count:
+        gpus = target.page or ()
+        if len(gpus) != self._settings.gpu_count:
             return ()
-        return page.gpus
+        return tuple(_aged(gpu, target, now_s) for gpu in gpus)
+
+    def _clock_offset_s(self, now_s: float) -> float:
+        """The node's clock less this one's; it goes on while its page does not answer."""
+        target = self._own_clock
+        if target is None or target.page is None or target.taken_s is None:
+            return 0.0
+        return target.page + (now_s - target.taken_s) - self._wall()
 
     def _tell(self, what: str, target: Target[Any]) -> None:
         """Log when a page begins or ceases to answer."""
@@ -164,10 +187,6 @@ class NodeSampler:
             log.info("%s: the %s answers", self._settings.name, what)
         else:
             log.warning("%s: the %s does not answer: %s", self._settings.name, what, target.error)
-
-
-def _list(uuids: set[str]) -> str:
-    return ", ".join(sorted(uuids))
 
 
 async def sample_all(samplers: Sequence[NodeSampler], wait_s: float) -> tuple[NodeSample, ...]:

@@ -53,7 +53,9 @@ class Target(Generic[Page]):
         self.page: Page | None = None
         self.taken_s: float | None = None
         self.error: str | None = None
+        #: In a row, and since the start.
         self._failures = 0
+        self.failures_total = 0
 
     @property
     def good(self) -> bool:
@@ -94,6 +96,7 @@ class Target(Generic[Page]):
     def _fail(self, error: str, failures: int = 1) -> None:
         self.error = error
         self._failures += failures
+        self.failures_total += 1
 
     async def _fetch(self) -> str:
         async with self._session.get(self._url, allow_redirects=False) as response:

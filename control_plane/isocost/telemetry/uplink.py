@@ -68,6 +68,12 @@ class Uplink:
         self._backoff = Backoff(choose)
         #: Told last: a state is logged when it changes.
         self._connected: bool | None = None
+        self.reports_total = 0
+        self.lost_total = 0
+
+    @property
+    def connected(self) -> bool:
+        return self._connected is True
 
     async def run(self) -> None:
         down_since_s = time.monotonic()
@@ -88,6 +94,7 @@ class Uplink:
             if self._connected is not False:
                 log.warning("no control plane at %s: %s", self._control_plane, reason)
             self._connected = False
+            self.lost_total += 1
             await asyncio.sleep(self._backoff.next_s(now_s - down_since_s))
 
     async def _stream(self) -> None:
@@ -108,3 +115,4 @@ class Uplink:
                 if not self._connected:
                     log.info("reports to the control plane at %s", self._control_plane)
                 self._connected = True
+                self.reports_total += 1

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from isocost.config import StateSettings
-from isocost.model import Node, NodeSample, NodeState
+from isocost.model import SAMPLE_FRESH_S, Node, NodeSample, NodeState
 from isocost.observe.fleet import Observed
 from isocost.score.columns import Floats
-from isocost.score.telemetry import FRESH_S, engine_idle
+from isocost.score.telemetry import engine_idle
 from isocost.weight.ejection import Served, trial_open, trial_share
 from isocost.weight.evidence import Evidence, Flags, evidence
 from isocost.weight.life_table import (
@@ -221,7 +221,8 @@ class FleetStates:
         )
         for index in np.flatnonzero(empty).tolist():
             sample = samples[index]
-            empty[index] = sample is None or (ages_s[index] <= FRESH_S and engine_idle(sample))
+            fresh = ages_s[index] <= SAMPLE_FRESH_S
+            empty[index] = sample is None or (fresh and engine_idle(sample))
         return empty
 
     def _judge(self, seen: _Seen, now_s: float, before: dict[int, Standing | None]) -> None:

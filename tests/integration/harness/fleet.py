@@ -14,7 +14,10 @@ import aiohttp
 import yaml
 
 from isocost.fake.hardware import Hardware
+from isocost.fake.machine import agent_environment, agent_keys, node_keys
 from isocost.fake.models import model_named
+from isocost.fake.node_machine import install
+from isocost.fake.settings import FakeNodeSettings
 from tests.integration.harness.envoy import Envoy, local_bootstrap
 from tests.integration.harness.ports import free_port
 from tests.integration.harness.process import Process
@@ -40,6 +43,9 @@ class FakeNode:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def settings(self, machine: Path) -> FakeNodeSettings:
+        return FakeNodeSettings(self.name, "127.0.0.1", self.port, HARDWARE, MODEL, machine=machine)
+
 
 class Fleet:
     """Started part by part, so that tests can choose the order. ``dispersion`` is the filter's cap
@@ -58,6 +64,9 @@ class Fleet:
         self._start_isocost = start_isocost
         self._start_envoy = start_envoy
         self._folder = folder
+        #: The fake machine that all nodes are part of.
+        self.machine = folder / "machine"
+        self.agent_config = folder / "agent.yaml"
         self.session = session
         self.grpc_port = free_port()
         self.http_port = free_port()
@@ -76,18 +85,23 @@ class Fleet:
         for index in range(count):
             rack = f"rack-{index * 2 // count + 1}"
             host = f"host-{index // 2 + 1}"
-            self.nodes.append(FakeNode(f"node-{index + 1}", rack, host, free_port()))
+            node = FakeNode(f"node-{index + 1}", rack, host, free_port())
+            install(node.settings(self.machine))
+            self.nodes.append(node)
 
     def start_node(self, node: FakeNode, *flags: str) -> Process:
         self.processes[node.name] = self._start_isocost(
-            "fake-node", "--name", node.name, "--listen", f"127.0.0.1:{node.port}", *flags
+            *("fake-node", "--name", node.name, "--listen", f"127.0.0.1:{node.port}"),
+            *("--machine", str(self.machine), *flags),
         )
         return self.processes[node.name]
 
     def start_agent(self) -> Process:
         config = {
             "name": "agent-1",
+            "http": None,
             "control_plane": f"127.0.0.1:{self.grpc_port}",
+            **agent_keys(self.machine),
             "nodes": [
                 {
                     "name": node.name,
@@ -98,15 +112,15 @@ class Fleet:
                     "models": [
                         {"name": MODEL, "kv_bytes_per_token": HARDWARE.model.kv_bytes_per_token}
                     ],
-                    "metrics_url": f"{node.url}/metrics",
-                    "telemetry_url": f"{node.url}/fake/telemetry",
+                    **node_keys(node.name, node.url),
                 }
                 for node in self.nodes
             ],
         }
-        path = self._folder / "agent.yaml"
-        path.write_text(yaml.safe_dump(config))
-        return self._start_isocost("agent", "--config", str(path))
+        self.agent_config.write_text(yaml.safe_dump(config))
+        flags = ("--config", str(self.agent_config))
+        environment = agent_environment(self.machine)
+        return self._start_isocost("agent", *flags, environment=environment)
 
     def start_control_plane(self, policy: str = "weighted_random") -> Process:
         path = self._folder / "filter.yaml"

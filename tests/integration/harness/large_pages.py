@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Iterable
@@ -12,12 +11,11 @@ from aiohttp import web
 
 _SERIES = 'other:histogram_bucket{{engine="0",le="{0}",model_name="m"}} 123456.0\n'
 _GPU = {
-    "uuid": "GPU-0",
-    "vram_total_bytes": 8e10,
-    "vram_free_bytes": 1e10,
-    "gpu_utilisation": 0.3,
-    "pcie_bytes_per_s": 1e8,
-    "nvlink_active_fraction": 1.0,
+    "DEV_FB_TOTAL": 80_000,
+    "DEV_FB_FREE": 10_000,
+    "DEV_GPU_UTIL": 30,
+    "PROF_PCIE_TX_BYTES": 5e7,
+    "PROF_PCIE_RX_BYTES": 5e7,
 }
 
 
@@ -40,17 +38,18 @@ def metrics_page(size: int) -> bytes:
 
 async def serve(page_bytes: int, *ports: int) -> None:
     page = metrics_page(page_bytes)
-    telemetry = json.dumps({"gpus": [_GPU], "net_bytes_per_s": 1e6}).encode()
+    series = [f'DCGM_FI_{name}{{UUID="GPU-0"}} {value}\n' for name, value in _GPU.items()]
+    gpu_page = "".join(series).encode()
 
     async def metrics(_: web.Request) -> web.Response:
         return web.Response(body=page, content_type="text/plain")
 
     async def gpus(_: web.Request) -> web.Response:
-        return web.Response(body=telemetry, content_type="application/json")
+        return web.Response(body=gpu_page, content_type="text/plain")
 
     app = web.Application()
     app.router.add_get("/metrics", metrics)
-    app.router.add_get("/fake/telemetry", gpus)
+    app.router.add_get("/gpus", gpus)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     for port in ports:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import isocost
@@ -16,13 +16,23 @@ _GRACE_S = 10.0
 class Process:
     """Started at once, from the main thread: Envoy asks to die with the thread that started it."""
 
-    def __init__(self, name: str, command: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.stdout = folder / f"{name}.out"
         self.stderr = folder / f"{name}.err"
         with self.stdout.open("ab") as stdout, self.stderr.open("ab") as stderr:
             self._popen = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=_environment()
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env={**_environment(), **(environment or {})},
             )
 
     @property

@@ -13,7 +13,11 @@ import pytest
 
 from isocost.cli import topology as command
 from isocost.cli.main import main
-from tests.unit.telemetry.topologies import FILES
+from isocost.telemetry.topology import local
+from isocost.telemetry.topology.facts import NvmlAnswer
+from tests.unit.telemetry.fake_gpus import ROOT, FakeGpus, build_library
+from tests.unit.telemetry.nvlink_machines import linked, switched
+from tests.unit.telemetry.topologies import FILES, joined
 
 PAIRS = FILES / "a100pcie-8x-nv12-pairs-2x4.txt"
 H200 = FILES / "h200-8x-nv18-10nic.txt"
@@ -189,23 +193,107 @@ def fake_nvidia_smi(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
-def test_without_a_file_nvidia_smi_is_asked(
+@pytest.fixture
+def no_nvml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVML cannot be loaded, also where there is one."""
+    (tmp_path / "libnvidia-ml.so.1").write_text("no library")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "control_plane"))
+
+
+@pytest.fixture
+def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGpus:
+    """This machine's GPUs; there is no nvidia-smi."""
+    build_library()
+    gpus = FakeGpus(tmp_path)
+    for name in ("LD_LIBRARY_PATH", "ISOCOST_FAKE_NVML", "PYTHONPATH"):
+        monkeypatch.setenv(name, gpus.environment[name])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return gpus
+
+
+def test_without_a_file_nvml_is_asked(gpus: FakeGpus, capsys: pytest.CaptureFixture[str]) -> None:
+    gpus.set(linked(8, joined((0, 1, 2, 3), (4, 5, 6, 7))))
+    assert main(["topology", "--tp", "8"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("from NVML\n8 GPUs: not one NVLink group but 2: GPU0-3, GPU4-7\n")
+    assert "use instead: 2 inference units of degree 4: GPU0-3, GPU4-7" in said
+
+
+def test_json_of_nvml(gpus: FakeGpus, capsys: pytest.CaptureFixture[str]) -> None:
+    gpus.set({**switched(2, 18), "g1.mig": "1", "g0.ancestor.g1": "!3"})
+    assert main(["topology", "--json"]) == 0
+    answer = as_json(capsys)
+    assert (answer["source"], answer["source_reason"]) == ("NVML", None)
+    assert answer["links"] == [{"gpus": [0, 1], "kind": None, "nvlinks": 0}]
+    assert [gpu["mig"] for gpu in answer["gpus"]] == [False, True]
+
+
+def test_mig_and_a_way_that_is_not_known_are_shown(
+    gpus: FakeGpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpus.set({**switched(2, 18), "g1.mig": "1", "g0.ancestor.g1": "!3"})
+    assert main(["topology"]) == 0
+    said = capsys.readouterr().out
+    assert "GPU1   NUMA ?  MIG\n" in said and "  GPU0  -     ?\n" in said
+
+
+def test_nvlinks_that_nvml_does_not_tell_are_no_answer(
+    gpus: FakeGpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpus.set({**switched(2, 18), "g1.nvlink.0.active": "!999"})
+    assert main(["topology", "--tp", "2"]) == 3
+    assert "NVML does not tell where the NVLinks are" in capsys.readouterr().err
+    assert main(["topology"]) == 0
+    assert "2 GPUs; NVML tells only the ways over PCIe" in capsys.readouterr().out
+
+
+def test_nvml_that_hangs_is_given_up(
+    gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpus.set({**switched(2, 18), "g1.nvlink.0.active": "hang"})
+    monkeypatch.setattr(command, "TIMEOUT_S", 1.0)
+    assert main(["topology"]) == 3
+    captured = capsys.readouterr()
+    assert "NVML gave no answer in 1 s" in captured.err and captured.out == ""
+
+
+@pytest.mark.usefixtures("no_nvml")
+def test_without_nvml_nvidia_smi_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script = f'[ "$*" = "topo -m" ] && exec cat "{A6000}"'
     fake_nvidia_smi(tmp_path, script, monkeypatch)
     assert main(["topology", "--tp", "2"]) == 0
-    assert "1 inference unit of degree 2: GPU0-1; GPU2 left over" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.startswith("from nvidia-smi (NVML: NVML Shared Library Not Found)\n3 GPUs: ")
+    assert "1 inference unit of degree 2: GPU0-1; GPU2 left over" in said
 
 
-def test_no_nvidia_smi(
+@pytest.mark.usefixtures("gpus")
+def test_without_a_driver_nvidia_smi_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ISOCOST_FAKE_NVML")
+    fake_nvidia_smi(tmp_path, f'while read -r line; do echo "$line"; done < "{A6000}"', monkeypatch)
+    assert main(["topology", "--json"]) == 0
+    answer = as_json(capsys)
+    assert answer["source"] == "nvidia-smi"
+    assert answer["source_reason"] == "NVML: Driver Not Loaded"
+
+
+@pytest.mark.usefixtures("no_nvml")
+def test_neither_nvml_nor_nvidia_smi(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["topology"]) == 3
-    assert "cannot run nvidia-smi (No such file" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "NVML: NVML Shared Library Not Found; cannot run nvidia-smi (No such file" in said
+    assert "isocost topology --file topo.txt" in said
 
 
+@pytest.mark.usefixtures("no_nvml")
 def test_nvidia_smi_that_fails_is_quoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,6 +307,9 @@ def test_nvidia_smi_that_hangs_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_nvidia_smi(tmp_path, "exec sleep 60", monkeypatch)
-    monkeypatch.setattr(command, "_TIMEOUT_S", 0.05)
+    # Starting the process that asks NVML takes longer than this test should wait.
+    monkeypatch.setattr(local, "_ask_nvml", lambda _: NvmlAnswer(unavailable="Driver Not Loaded"))
+    monkeypatch.setattr(command, "TIMEOUT_S", 0.05)
     assert main(["topology"]) == 3
-    assert "nvidia-smi gave no answer in 0.05 s" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "NVML: Driver Not Loaded; nvidia-smi gave no answer in 0.05 s" in said

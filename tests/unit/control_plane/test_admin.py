@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import AsyncIterator
 
@@ -56,8 +57,8 @@ class FakeSubject:
     def status(self) -> dict[str, object]:
         return {"nodes": {"serving": 1}}
 
-    async def nodes_page(self) -> str:
-        return '{"nodes": [{"name": "a", "entropy": "inf"}], "unseen": []}'
+    async def nodes_page(self, signals: bool) -> str:
+        return json.dumps({"nodes": [{"name": "a", "signals": signals}], "unseen": []})
 
     def not_ready(self) -> str | None:
         return self.reason
@@ -143,7 +144,9 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
 async def test_the_nodes_page_is_json(url: str, session: ClientSession) -> None:
     async with session.get(f"{url}/v1/nodes") as response:
         assert response.content_type == "application/json"
-        assert (await response.json())["nodes"][0]["name"] == "a"
+        assert (await response.json())["nodes"] == [{"name": "a", "signals": False}]
+    async with session.get(f"{url}/v1/nodes?signals") as response:
+        assert (await response.json())["nodes"] == [{"name": "a", "signals": True}]
 
 
 async def test_orders_reach_the_control_plane_with_who_and_why(

@@ -44,7 +44,7 @@ def daemon(state_dir: Path | None) -> ControlPlane:
 
 
 async def page(of: ControlPlane) -> Any:
-    return json.loads(await of.nodes_page())
+    return json.loads(await of.nodes_page(signals=False))
 
 
 async def row(of: ControlPlane, name: str) -> dict[str, Any]:
@@ -276,7 +276,7 @@ async def test_the_nodes_page_is_made_once_per_table_and_change_by_hand(
         return outcomes(node_id)
 
     monkeypatch.setattr(made._observer, "outcomes", counted)
-    pages = await asyncio.gather(*(made.nodes_page() for _ in range(5)))
+    pages = await asyncio.gather(*(made.nodes_page(signals=False) for _ in range(5)))
     assert rows == 2
     assert len(set(pages)) == 1
     await made.drain("a", True, NOTE)
@@ -295,8 +295,12 @@ async def test_pages_of_a_large_fleet_let_the_loop_run_between_their_parts() -> 
     made._registry.receive(AgentReport("agent", 1, 0.0, 0.0, samples), now_s)
     made._tick(now_s, 1_790_000_000_000)
     made._tick(now_s + 0.4, 1_790_000_000_400)
-    for page_of in (made.nodes_page, made.metrics_page):
-        turns, making = 0, asyncio.ensure_future(page_of())
+    for made_page in (
+        made.nodes_page(signals=False),
+        made.nodes_page(signals=True),
+        made.metrics_page(),
+    ):
+        turns, making = 0, asyncio.ensure_future(made_page)
         while not making.done():
             turns += 1
             await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ class Recorder(Processes):
         self.commands: dict[str, list[str]] = {}
         self.nice: dict[str, int] = {}
         self.outputs: dict[str, Path | None] = {}
+        self.environments: dict[str, Mapping[str, str]] = {}
 
     def start(
         self,
@@ -31,10 +33,12 @@ class Recorder(Processes):
         *,
         nice: int = 0,
         output: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> int:
         self.commands[name] = command
         self.nice[name] = nice
         self.outputs[name] = output
+        self.environments[name] = environment or {}
         return len(self.commands)
 
 
@@ -101,6 +105,25 @@ def test_agents_find_the_control_plane_and_the_nodes_of_their_rack(
             fake = parsed("isocost.cli.fake_node", recorder.commands[node.name])
             assert node.address == f"127.0.0.1:{fake.listen[1]}"
             assert node.models[0].name == fake.model
+
+
+def test_agents_read_the_gpus_of_the_fake_machine_that_their_nodes_are_part_of(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    for rack in ("rack-a", "rack-b"):
+        config = load(AgentConfig, tmp_path / f"agent-{rack}.yaml")
+        machine = tmp_path / f"machine-{rack}"
+        assert (config.procfs, config.sysfs) == (f"{machine}/proc", f"{machine}/sys")
+        state = recorder.environments[f"agent-{rack}"]["ISOCOST_FAKE_NVML"]
+        assert state == f"{machine}/nvml"
+        for node in config.nodes:
+            fake = parsed("isocost.cli.fake_node", recorder.commands[node.name])
+            assert fake.machine == machine
+            # They are there before the agent looks.
+            first, *_ = (Path(state) / node.name).read_text().splitlines()
+            assert [f"GPU-{name}" for name in first.removeprefix("gpus=").split(",")] == [
+                *node.gpus
+            ]
 
 
 def test_envoy_logs_requests_to_its_own_file_and_finds_the_control_plane(

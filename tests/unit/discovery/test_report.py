@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
@@ -16,11 +17,14 @@ from isocost.model import (
     UNSUPPORTED,
     EngineSample,
     GpuSample,
+    HealthSignals,
     Model,
     Node,
     NodeSample,
     Signal,
     SignalState,
+    Xid,
+    measured,
 )
 from isocost.telemetry.report import encode_report, encode_sample
 from isocost.v1 import roster_pb2, telemetry_pb2
@@ -35,6 +39,13 @@ SIGNALS = st.one_of(
         st.floats(0, 1e15),
         AGES_S,
     ),
+)
+HEALTH = st.builds(
+    HealthSignals,
+    *[SIGNALS] * (len(dataclasses.fields(HealthSignals)) - 1),
+    xids=st.lists(
+        st.builds(Xid, st.integers(0, 2**32 - 1), st.integers(1, 9), AGES_S), max_size=3
+    ).map(tuple),
 )
 SAMPLES = st.builds(
     NodeSample,
@@ -58,13 +69,24 @@ SAMPLES = st.builds(
     ),
     engine_up=st.booleans(),
     gpus=st.lists(
-        st.builds(GpuSample, st.text(max_size=8), SIGNALS, SIGNALS, SIGNALS, SIGNALS, SIGNALS),
+        st.builds(
+            GpuSample,
+            st.text(max_size=8),
+            *[SIGNALS] * 5,
+            lost=st.booleans(),
+            health=st.none() | HEALTH,
+            health_age_s=AGES_S,
+        ),
         max_size=3,
     ).map(tuple),
     engine=st.builds(EngineSample, *[SIGNALS] * 7),
     net_bytes_per_s=SIGNALS,
     clock_offset_s=st.integers(-(10**12), 10**12).map(lambda offset_ms: offset_ms / 1e3),
+    cuda_handles=SIGNALS,
+    cuda_handles_dropped=st.booleans(),
+    taken_s=st.just(2.5),
 )
+SAMPLE = sample(node())
 
 
 def over_the_wire(message: telemetry_pb2.TelemetryReport) -> telemetry_pb2.TelemetryReport:
@@ -85,6 +107,28 @@ def test_a_node_that_did_not_change_is_the_same_object_again() -> None:
     message = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
     first, again = (reader.read(over_the_wire(message), 0.0).samples[0] for _ in range(2))
     assert first.node is again.node
+
+
+def test_health_that_did_not_change_is_the_same_object_again() -> None:
+    reader = ReportReader()
+    healths = []
+    for celsius, age_s in ((50.0, 0.1), (50.0, 0.3), (51.0, 0.1)):
+        health = HealthSignals(temperature_celsius=measured(celsius))
+        gpu = GpuSample("GPU-0", health=health, health_age_s=age_s)
+        message = encode_report("a1", 1, 0.0, 0.0, [dataclasses.replace(SAMPLE, gpus=(gpu, gpu))])
+        got = reader.read(over_the_wire(message), 0.0).samples[0].gpus
+        assert [item.health_age_s for item in got] == [age_s, age_s]
+        healths += [item.health for item in got]
+    assert len({id(health) for health in healths[:4]}) == 1
+    assert healths[4] is healths[5] and healths[4] != healths[0]
+
+
+def test_health_that_is_none_is_refused_with_its_report() -> None:
+    message = encode_sample(SAMPLE)
+    message.gpus[0].health = b"\xff\xff"
+    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
+    with pytest.raises(TelemetryError, match="health of a GPU"):
+        ReportReader().read(over_the_wire(report), 0.0)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_file_that_is_not_there_exits_2(
         (
             "agent",
             "name: a\nnodes: [{name: n, address: '10.0.0.1:80', rack: r, host: h,"
-            " metrics_url: 'http://a/metrics', telemetry_url: 'http://a/telemetry'}]",
+            " metrics_url: 'http://a/metrics', dcgm_url: 'http://a/gpus'}]",
         ),
     ],
 )

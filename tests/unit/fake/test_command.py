@@ -11,8 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
+
+from isocost.fake.hardware import gpu_uuids
+from isocost.fake.machine import agent_environment
 
 DEADLINE_S = 30.0
 
@@ -148,3 +152,22 @@ def test_more_nodes_than_ports_are_refused() -> None:
         code, errors = outcome(process)
     assert code == 2
     assert "--count" in errors and "at most 6" in errors
+
+
+def test_it_tells_the_environment_of_its_machines_agent_and_the_uuids(tmp_path: Path) -> None:
+    arguments = ("--name=n7", "--listen=127.0.0.1:0", "--gpu-count=2", "--machine", str(tmp_path))
+    with started(*arguments) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+        assert outcome(process) == (0, "")
+    environment = agent_environment(tmp_path)
+    for key in ("LD_LIBRARY_PATH", "ISOCOST_FAKE_NVML"):
+        assert f" {key}={environment[key]} " in lines[0]
+    assert lines[1].endswith(f": {', '.join(gpu_uuids('n7', 0, 2))}\n")
+
+
+def test_a_name_that_can_name_no_file_is_refused_with_a_machine(tmp_path: Path) -> None:
+    with started("--name=a/b", "--machine", str(tmp_path)) as process:
+        status, errors = outcome(process)
+    assert status == 2 and "--name: 'a/b' is not allowed" in errors

@@ -19,7 +19,9 @@ from isocost.fake.hardware import Hardware
 from isocost.fake.models import model_named
 from isocost.fake.sequence import Prompt, coarse_marks
 from isocost.fake.telemetry import BUSY_UTILISATION, FakeTelemetry
+from isocost.fake.traffic import Traffic
 from tests.benchmark.capacity import capacity_per_s
+from tests.unit.fake.node_client import settings
 
 RUNS = Path(__file__).parents[2] / "data" / "burstgpt-vllm-replay" / "runs.csv"
 HARDWARE = Hardware("H100", 1, model_named("llama-3.1-8b"))
@@ -60,7 +62,9 @@ def run(engine: Engine, offered: Requests, rate_per_s: float, duration_s: int) -
     """Poisson arrivals, looked at every second."""
     choose = random.Random(3)
     now_s = 0.0
-    telemetry = FakeTelemetry(HARDWARE, engine, "n1", 0, lambda: now_s, time.time)
+    telemetry = FakeTelemetry(
+        settings(hardware=HARDWARE), engine, Traffic(0.0), lambda: now_s, time.time
+    )
     arrival_s, left, seconds = 0.0, list(offered), []
     for second in range(1, duration_s + 1):
         happened = []

@@ -8,12 +8,14 @@ import time
 import pytest
 
 from isocost.fake.engine import Engine
-from isocost.fake.hardware import Hardware
+from isocost.fake.hardware import Hardware, gpu_uuids
 from isocost.fake.models import model_named
 from isocost.fake.strict import BadRequestError
 from isocost.fake.telemetry import BUSY_UTILISATION, FakeTelemetry
+from isocost.fake.traffic import Traffic
 from isocost.fake.window import Window
 from tests.unit.fake.engines import submit
+from tests.unit.fake.node_client import settings
 
 MODEL = model_named("llama-3.1-8b")
 
@@ -26,8 +28,13 @@ class Bench:
         self.skew_s = 0.0
         self.hardware = Hardware(kind, gpu_count, MODEL)
         self.engine = Engine(self.hardware.speed, self.hardware.kv_blocks, 128)
+        self.traffic = Traffic(0.0)
         self.telemetry = FakeTelemetry(
-            self.hardware, self.engine, "n1", 0, lambda: self.now_s, self._wall
+            settings(hardware=self.hardware),
+            self.engine,
+            self.traffic,
+            lambda: self.now_s,
+            self._wall,
         )
 
     def _wall(self) -> float:
@@ -127,7 +134,8 @@ def test_a_wrong_clock_shows_in_the_time_and_in_the_age_of_the_cache() -> None:
 
 def test_network_is_the_mean_of_five_seconds() -> None:
     bench = Bench()
-    bench.telemetry.net_bytes = 10_000
+    bench.traffic.sent_bytes = 9_000
+    bench.traffic.received_bytes = 1_000
     assert bench.at(5.0)["net_bytes_per_s"] == 2000
     assert bench.at(7.5)["net_bytes_per_s"] == pytest.approx(10_000 / 7.5, abs=1)
     assert bench.at(10.0)["net_bytes_per_s"] == 0
@@ -196,12 +204,9 @@ def test_a_bad_order_names_the_field_and_changes_nothing(
 
 
 def test_gpu_ids_differ_between_nodes_and_stay_with_the_seed() -> None:
-    hardware = Hardware("H100", 2, MODEL)
-    engine = Engine(hardware.speed, hardware.kv_blocks, 128)
-
-    def ids(name: str, seed: int) -> list[str]:
-        telemetry = FakeTelemetry(hardware, engine, name, seed, lambda: 0.0, time.time)
-        return [gpu["uuid"] for gpu in json.loads(telemetry.page())["gpus"]]
-
-    assert ids("a", 1) == ids("a", 1)
-    assert len({*ids("a", 1), *ids("b", 1), *ids("a", 2)}) == 6
+    assert gpu_uuids("a", 1, 2) == gpu_uuids("a", 1, 2)
+    assert len({*gpu_uuids("a", 1, 2), *gpu_uuids("b", 1, 2), *gpu_uuids("a", 2, 2)}) == 6
+    bench = Bench(gpu_count=2)
+    gpus = bench.at(0.0)["gpus"]
+    assert isinstance(gpus, list)
+    assert tuple(gpu["uuid"] for gpu in gpus) == gpu_uuids("n1", 0, 2)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from isocost.model import Signal, SignalState
+from isocost.model import SAMPLE_FRESH_S, Signal, SignalState
 from isocost.score.health import health_factor
-from isocost.score.telemetry import FRESH_S, FleetTelemetry, fleet_telemetry, kv_bytes_per_token
+from isocost.score.telemetry import FleetTelemetry, fleet_telemetry, kv_bytes_per_token
 from isocost.score.vram import free_vram_share
 from tests.unit.fleet_builder import ABSENT, UNSUPPORTED, measured, node, sample
 
@@ -55,9 +55,9 @@ def test_a_board_without_nvlink_is_healthy_and_an_absent_reading_is_the_median()
 def test_an_old_sample_makes_its_signals_stale_with_the_summed_age() -> None:
     telemetry = fleet(
         {"kv_usage": Signal(SignalState.STALE, 0.4, 1.0), "waiting": measured(2.0)},
-        age_s=FRESH_S + 1.0,
+        age_s=SAMPLE_FRESH_S + 1.0,
     )
-    assert telemetry.kv_usage.age_s[0] == pytest.approx(FRESH_S + 2.0)
+    assert telemetry.kv_usage.age_s[0] == pytest.approx(SAMPLE_FRESH_S + 2.0)
     assert telemetry.waiting.state[0] == SignalState.STALE
 
 

@@ -8,17 +8,16 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+from isocost.files import FAKE_NVML
 from isocost.telemetry.nvml.messages import HEADER, receive
 from isocost.telemetry.nvml.rises import Rises
 from isocost.telemetry.nvml.rounds import condition_round, load_round
 
 ROOT = Path(__file__).parents[3]
-LIBRARY = ROOT / "build" / "nvml" / "libnvidia-ml.so.1"
 
 
-def build_library() -> Path:
-    subprocess.run(["make", "-s", str(LIBRARY.relative_to(ROOT))], cwd=ROOT, check=True)
-    return LIBRARY
+def build_library() -> None:
+    subprocess.run(["make", "-s", "fake-nvml"], cwd=ROOT, check=True)
 
 
 class FakeGpus:
@@ -33,7 +32,7 @@ class FakeGpus:
     def environment(self) -> dict[str, str]:
         return {
             **os.environ,
-            "LD_LIBRARY_PATH": str(LIBRARY.parent),
+            "LD_LIBRARY_PATH": str(FAKE_NVML.parent),
             "ISOCOST_FAKE_NVML": str(self._path),
             "PYTHONPATH": str(ROOT / "control_plane"),
         }

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from isocost.config import AgentNodeSettings
 
-TELEMETRY = '{"gpus": [{"uuid": "g", "pcie_bytes_per_s": 7}], "net_bytes_per_s": 1}'
+GPUS = 'DCGM_FI_DEV_FB_FREE{UUID="g"} 7\n'
 
 
 def metrics(started: float | None = 1000.5, tokens: int = 10, running: int = 1) -> str:
@@ -30,10 +30,12 @@ class PageServer:
             rack="r1",
             host="h1",
             metrics_url=f"http://127.0.0.1:{port}/metrics",
-            telemetry_url=f"http://127.0.0.1:{port}/telemetry",
+            dcgm_url=f"http://127.0.0.1:{port}/gpus",
+            clock_url=f"http://127.0.0.1:{port}/clock",
         )
         self.metrics = metrics()
-        self.telemetry = TELEMETRY
+        self.gpus = GPUS
+        self.clock = "{}"
         self.status = 200
         self.asked = 0
         self.go_on = asyncio.Event()
@@ -43,8 +45,8 @@ class PageServer:
         if request.path == "/metrics":
             self.asked += 1
         await self.go_on.wait()
-        page = self.metrics if request.path == "/metrics" else self.telemetry
-        return web.Response(text=page, status=self.status)
+        page = {"/metrics": self.metrics, "/gpus": self.gpus, "/clock": self.clock}
+        return web.Response(text=page[request.path], status=self.status)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -26,6 +26,8 @@ from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
 from tests.unit.telemetry.page_server import page_server
 
 DEADLINE_S = 10.0
+#: As JSON.
+ABSENT, UNSUPPORTED = {"state": "absent"}, {"state": "unsupported"}
 
 
 class ControlPlane:
@@ -73,13 +75,14 @@ def config(nodes: dict[str, int], control_plane_port: int = 9) -> AgentConfig:
             "gpu_kind": "H100",
             "models": [{"name": "m", "kv_bytes_per_token": 131_072}],
             "metrics_url": f"http://127.0.0.1:{port}/metrics",
-            "telemetry_url": f"http://127.0.0.1:{port}/fake/telemetry",
+            "dcgm_url": "http://127.0.0.1:9/",
         }
         for name, port in nodes.items()
     ]
     data = {
         "name": "a1",
         "control_plane": f"127.0.0.1:{control_plane_port}",
+        "http": None,
         "interval_ms": 50,
         "nodes": entries,
     }
@@ -106,11 +109,11 @@ async def test_nodes_arrive_with_their_signals_and_follow_them(
         settings = config({"n2": two.port, "n1": one.port}, control_plane.port)
         await stack.enter_async_context(agent(settings))
         await control_plane.until(lambda view: [v.node.name for v in view] == ["n1", "n2"])
-        await one.post("/fake/telemetry", {"kv_usage": 0.75, "net_bytes_per_s": "unsupported"})
+        await one.post("/fake/telemetry", {"kv_usage": 0.75, "waiting": "absent"})
         await control_plane.until(lambda view: _sample_of(view, "n1").engine.kv_usage.value == 0.75)
         sample = _sample_of(control_plane.registry.view(time.monotonic()), "n1")
-        assert sample.engine_up and sample.gpus[0].vram_total_bytes.value == 81_559 * 2**20
-        assert sample.net_bytes_per_s.state.name == "UNSUPPORTED"
+        assert sample.engine_up and sample.engine.running.value == 0.0
+        assert sample.engine.waiting.state.name == "ABSENT"
         assert sample.node.models[0].kv_bytes_per_token == 131_072
 
 
@@ -122,6 +125,7 @@ async def test_a_node_is_announced_when_its_engine_comes_up(
         settings = AgentConfig(
             name="a1",
             control_plane=f"127.0.0.1:{control_plane.port}",
+            http=None,
             interval_ms=50,
             nodes=(page.settings,),
         )
@@ -153,6 +157,7 @@ async def test_a_restarted_engine_replaces_its_predecessor(
         settings = AgentConfig(
             name="a1",
             control_plane=f"127.0.0.1:{control_plane.port}",
+            http=None,
             interval_ms=50,
             nodes=(page.settings,),
         )
@@ -166,8 +171,8 @@ async def test_a_restarted_engine_replaces_its_predecessor(
 
 async def test_one_sample_names_only_nodes_whose_engine_answers() -> None:
     async with running() as node:
-        samples = await sample_once(config({"up": node.port, "down": 9}))
-    assert [sample.node.name for sample in samples] == ["up"]
+        once = await sample_once(config({"up": node.port, "down": 9}))
+    assert [sample.node.name for sample in once.nodes] == ["up"]
 
 
 def _sample_of(view: tuple[NodeView, ...], name: str) -> NodeSample:
@@ -188,11 +193,9 @@ def test_once_answers_no_when_an_engine_is_silent(
 ) -> None:
     file = written(tmp_path)
     assert command.run(Namespace(config=file, once=True, json=True)) == 1
-    assert yaml.safe_load(capsys.readouterr().out) == {
-        "agent": "a1",
-        "nodes": [],
-        "silent": ["down"],
-    }
+    told = yaml.safe_load(capsys.readouterr().out)
+    assert abs(told.pop("wall_unix_s") - time.time()) < 60.0
+    assert told == {"agent": "a1", "nodes": [], "silent": ["down"], "gpus": []}
 
 
 def test_json_without_once_is_wrong_usage(tmp_path: Path) -> None:
@@ -212,9 +215,9 @@ async def test_a_nodes_own_gpus_are_read_through_nvml(
         monkeypatch.setenv(name, gpus.environment[name])
     async with running() as node:
         settings = config({"n1": node.port}, control_plane.port).model_dump(mode="json")
-        settings["nodes"][0] |= {"telemetry_url": None, "gpus": ["GPU-b", "GPU-gone"]}
+        settings["nodes"][0] |= {"dcgm_url": None, "gpus": ["GPU-b", "GPU-gone"]}
         parsed = parse(AgentConfig, settings, "test")
-        (once,) = await sample_once(parsed)
+        (once,) = (await sample_once(parsed)).nodes
         assert [gpu.uuid for gpu in once.gpus] == ["GPU-b", "GPU-gone"]
         assert once.gpus[0].vram_free_bytes.value == 600
         assert not once.gpus[1].vram_free_bytes.known
@@ -230,9 +233,100 @@ def _free(view: tuple[NodeView, ...]) -> float:
     return gpus[0].vram_free_bytes.value if gpus else -1.0
 
 
-@pytest.mark.parametrize("more", [{"telemetry_url": None}, {"gpus": ["GPU-1"]}, {"gpus": ["0"]}])
-def test_a_node_has_either_a_telemetry_page_or_gpus(more: dict[str, object]) -> None:
+@pytest.mark.parametrize("more", [{"dcgm_url": None}, {"gpus": ["GPU-1"]}, {"gpus": ["0"]}])
+def test_a_node_has_either_an_exporters_page_or_gpus(more: dict[str, object]) -> None:
     settings = config({"n1": 9}).model_dump(mode="json")
     settings["nodes"][0] |= more
     with pytest.raises(ConfigError, match="gpus"):
         parse(AgentConfig, settings, "test")
+
+
+@pytest.fixture
+def fake_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_library()
+    state = {
+        "gpus": "a,b",
+        "a.memory_total": 80_000_000_000,
+        "a.memory_used": 60_000_000_000,
+        "a.memory_reserved": 500_000_000,
+        "a.pcie_width": 8,
+        "a.ecc_uncorrected": 2,
+        "a.clocks_event_reasons": 64,
+        "a.temperature": "!3",
+        "a.nvlinks": 2,
+        "a.nvlink.0.active": 1,
+        "a.nvlink.1.active": 0,
+        "a.nvlink.1.remote": "0000:8b:00.0",
+        "a.pcie_ms": 1,
+        "b.pcie_ms": 1,
+        "b.ecc_uncorrected": "!999",
+    }
+    fake = FakeGpus(tmp_path, **state)
+    for name in ("LD_LIBRARY_PATH", "ISOCOST_FAKE_NVML", "PYTHONPATH"):
+        monkeypatch.setenv(name, fake.environment[name])
+
+
+@pytest.fixture
+async def once(tmp_path: Path) -> AsyncIterator[Callable[[bool], Awaitable[int]]]:
+    """`isocost agent --once`, of a node with GPU-a."""
+    async with page_server() as page:
+        node = page.settings.model_dump(mode="json", exclude_defaults=True)
+        node |= {"dcgm_url": None, "gpus": ["GPU-a"]}
+        file = tmp_path / "agent.yaml"
+        file.write_text(yaml.safe_dump({"name": "a1", "nodes": [node]}))
+
+        async def run(as_json: bool) -> int:
+            arguments = Namespace(config=file, once=True, json=as_json)
+            return await asyncio.to_thread(command.run, arguments)
+
+        yield run
+
+
+@pytest.mark.usefixtures("fake_gpus")
+async def test_once_prints_every_signal_with_its_state(
+    once: Callable[[bool], Awaitable[int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await once(True) == 0
+    told = yaml.safe_load(capsys.readouterr().out)
+    (node,) = told["nodes"]
+    assert node["engine"]["running"]["value"] == 1 and node["engine"]["waiting"] == ABSENT
+    health = node["gpus"][0]["health"]
+    assert health["pcie_width"]["state"] == "measured" and health["pcie_width"]["value"] == 8
+    assert health["temperature_celsius"] == UNSUPPORTED
+    one, other = told["gpus"]
+    assert (one["uuid"], other["uuid"]) == ("GPU-a", "GPU-b")
+    assert one["memory_reserved_bytes"]["value"] == 500_000_000
+    assert one["condition"]["clocks_event_reasons"]["value"] == 64
+    assert other["condition"]["ecc_uncorrected"] == ABSENT
+    down = one["condition"]["links"][1]
+    assert down["active"]["value"] == 0 and down["remote_pci_bus_id"] == "0000:8b:00.0"
+
+
+@pytest.mark.usefixtures("fake_gpus")
+async def test_once_prints_a_table_of_nodes_and_one_of_gpus(
+    once: Callable[[bool], Awaitable[int]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert await once(False) == 0
+    heading, node, _, gpu_heading, gpu, other = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["NODE", "INSTANCE", "RUNNING"]
+    assert node.split()[:5] == ["n1", "n1@1000", "1", "absent", "absent"]
+    cells = dict(zip(gpu_heading.split(), gpu.replace("gen 5 x8", "gen5x8").split(), strict=True))
+    assert cells | {"PCIE_MB/S": "", "WATTS": ""} == {
+        "GPU": "GPU-a",
+        "NODE": "n1",
+        "USED_GB": "60",
+        "RESERVED_GB": "0.5",
+        "TOTAL_GB": "80",
+        "USE": "0",
+        "PCIE": "gen5x8",
+        "PCIE_MB/S": "",
+        "NVLINKS": "1/2",
+        "CELSIUS": "unsupported",
+        "WATTS": "",
+        "ECC": "2",
+        "REMAP": "0",
+        "THROTTLE": "0x40",
+        "PROCESSES": "0",
+    }
+    assert other.split()[:2] == ["GPU-b", "-"] and "absent" in other

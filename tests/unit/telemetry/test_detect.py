@@ -6,7 +6,7 @@ import pytest
 
 from isocost.errors import TelemetryError
 from isocost.model import EngineSample
-from isocost.telemetry.engines.detect import read_engine_page, read_gpu_page, read_latencies
+from isocost.telemetry.engines.detect import read_engine_page, read_latencies
 from isocost.telemetry.engines.histogram import quantile
 from tests.unit.telemetry.pages import recorded
 from tests.unit.telemetry.test_tgi import PAGE as TGI_PAGE
@@ -50,14 +50,6 @@ def test_another_page_is_an_error_and_not_an_idle_engine(page: str) -> None:
         read_engine_page(page)
     with pytest.raises(TelemetryError):
         read_latencies(page)
-
-
-def test_gpus_are_read_from_the_exporter_s_page_or_a_telemetry_page() -> None:
-    assert len(read_gpu_page(recorded("dcgm", "dcgm-exporter-t4.txt")).gpus) == 2
-    (gpu,) = read_gpu_page('{"gpus": [{"uuid": "DCGM_FI_DEV_FB_FREE"}]}').gpus
-    assert gpu.uuid == "DCGM_FI_DEV_FB_FREE"
-    with pytest.raises(TelemetryError):
-        read_gpu_page("up 1\n")
 
 
 def test_latencies_of_the_recorded_pages() -> None:

@@ -288,7 +288,7 @@ async def test_xids_are_told_again_and_again_with_how_often_they_came(gpus: Fake
         gpus.set({"a.xids": "62,45,62"})
         await wait_until(lambda: len(nvml.xids("GPU-a")) == 2, "both were heard")
         told = nvml.xids("GPU-a")
-        assert [(xid.xid, xid.count) for xid in told] == [(45, 1), (62, 2)]
+        assert [(xid.number, xid.count) for xid in told] == [(45, 1), (62, 2)]
         assert nvml.xids("GPU-a") == nvml.xids("MIG-one") == told
         assert nvml.xids("GPU-b") == ()
 

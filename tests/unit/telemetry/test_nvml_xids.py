@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from isocost.telemetry.nvml.xids import KEPT_S, MAX_XIDS, RecentXids, Xid
+from isocost.model import Xid
+from isocost.telemetry.nvml.xids import KEPT_S, MAX_XIDS, RecentXids
 
 
 def test_an_xid_is_counted_and_has_the_time_at_which_it_came_last() -> None:
@@ -29,5 +30,5 @@ def test_of_too_many_xids_the_newest_are_kept() -> None:
     xids = RecentXids()
     for xid in range(MAX_XIDS + 2):
         xids.hear("GPU-a", xid, xid)
-    kept = [xid.xid for xid in xids.of("GPU-a", MAX_XIDS + 2)]
+    kept = [xid.number for xid in xids.of("GPU-a", MAX_XIDS + 2)]
     assert kept == list(range(2, MAX_XIDS + 2))

@@ -1,12 +1,14 @@
-/* A libnvidia-ml.so.1 without a GPU, for tests of what reads one: the calls that Isocost makes, with
- * NVIDIA's signatures, answered from a state file (its keys are in docs/telemetry.md). */
+/* A libnvidia-ml.so.1 without a GPU, for fake nodes and tests of what reads one: the calls that Isocost makes, with
+ * NVIDIA's signatures, answered from a state (its keys are in docs/telemetry.md). */
 #include "state.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define GIB (1024ULL * 1024 * 1024)
-#define MAX_GPUS 64
+#define MAX_GPUS 256
 #define MAX_SLICES 7
 
 /* A GPU or a MIG slice by the scope of its keys. Handles stay good memory for ever: a stale one
@@ -91,18 +93,16 @@ static nvmlReturn_t check_driver(void) {
   return status;
 }
 
-/* A GPU that the state file does not list any more is lost. */
+/* A GPU that the state does not list any more is lost. */
 static nvmlReturn_t check_device(nvmlDevice_t device) {
-  char listed[TEXT_SIZE], name[64], gpu[64];
+  char listed[TEXT_SIZE], gpu[64];
   unsigned long long none;
   nvmlReturn_t status = check_driver();
   if (status != NVML_SUCCESS) return status;
   if (device == NULL) return NVML_ERROR_INVALID_ARGUMENT;
   snprintf(gpu, sizeof gpu, "%.*s", (int)strcspn(device->scope, "."), device->scope);
   if ((status = state_text("", "gpus", "", listed)) != NVML_SUCCESS) return status;
-  for (size_t i = 0; list_item(listed, i, name, sizeof name); i++)
-    if (strcmp(name, gpu) == 0) return state_number(gpu, "all", 0, &none);
-  return NVML_ERROR_GPU_IS_LOST;
+  return list_has(listed, gpu) ? state_number(gpu, "all", 0, &none) : NVML_ERROR_GPU_IS_LOST;
 }
 
 static nvmlReturn_t number(nvmlDevice_t device, const char *key, unsigned long long fallback,
@@ -225,6 +225,10 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info) {
 
 /* -- Load -------------------------------------------------------------------------------------- */
 
+static unsigned long long rest(unsigned long long total, unsigned long long taken) {
+  return taken < total ? total - taken : 0;
+}
+
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
   unsigned long long none;
   nvmlReturn_t status = number(device, "memory_v2", 0, &none);
@@ -233,7 +237,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
   if (status == NVML_SUCCESS) status = number(device, "memory_total", 80 * GIB, &memory->total);
   if (status == NVML_SUCCESS) status = number(device, "memory_used", 0, &memory->used);
   if (status == NVML_SUCCESS) status = number(device, "memory_reserved", 0, &memory->reserved);
-  if (status == NVML_SUCCESS) memory->free = memory->total - memory->used - memory->reserved;
+  if (status == NVML_SUCCESS) memory->free = rest(memory->total, memory->used + memory->reserved);
   return status;
 }
 
@@ -245,7 +249,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
   if (status == NVML_SUCCESS) status = number(device, "memory_reserved", 0, &reserved);
   if (status != NVML_SUCCESS) return status;
   memory->used += reserved;
-  memory->free = memory->total - memory->used;
+  memory->free = rest(memory->total, memory->used);
   return NVML_SUCCESS;
 }
 
@@ -475,4 +479,50 @@ nvmlReturn_t nvmlEventSetWait_v2(EventSet *set, nvmlEventData_t *event, unsigned
     if (waited_ms >= timeout_ms) return NVML_ERROR_TIMEOUT;
     sleep_ms(5);
   }
+}
+
+/* -- Topology: "a.nvlink.0.remote_type", "a.ancestor.b", "a.numa_node" ---------------------------- */
+
+/* The place of a text in a list of names, or a number as it is. */
+static int level(const char *text, const char *const names[], int count, int step) {
+  for (int i = 0; i < count; i++)
+    if (strcmp(text, names[i]) == 0) return i * step;
+  return (int)strtol(text, NULL, 10);
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsigned int link,
+                                                 int *type) {
+  static const char *const names[] = {"gpu", "npu", "switch"};
+  char key[64], text[TEXT_SIZE];
+  nvmlReturn_t status = check_link(device, link);
+  snprintf(key, sizeof key, "nvlink.%u.remote_type", link);
+  if (status == NVML_SUCCESS) status = state_text(device->scope, key, "switch", text);
+  if (status == NVML_SUCCESS) *type = level(text, names, 3, 1);
+  return status;
+}
+
+/* The key stands at either of the two. */
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device, nvmlDevice_t other,
+                                                 int *ancestor) {
+  static const char *const names[] = {"internal", "single", "multiple", "hostbridge", "node",
+                                      "system"};
+  char key[96], text[TEXT_SIZE], back[TEXT_SIZE];
+  nvmlReturn_t status = check_device(device);
+  if (status == NVML_SUCCESS) status = check_device(other);
+  if (status != NVML_SUCCESS) return status;
+  snprintf(key, sizeof key, "ancestor.%s", device->scope);
+  status = state_text(other->scope, key, "system", back);
+  snprintf(key, sizeof key, "ancestor.%s", other->scope);
+  if (status == NVML_SUCCESS) status = state_text(device->scope, key, back, text);
+  if (status == NVML_SUCCESS) *ancestor = level(text, names, 6, 10);
+  return status;
+}
+
+/* The node of the GPU's own memory, which few systems see as one. */
+nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, int *node) {
+  unsigned int value;
+  nvmlReturn_t status = whole(device, "numa_node", UINT_MAX, &value);
+  if (status == NVML_SUCCESS && value == UINT_MAX) return NVML_ERROR_NOT_SUPPORTED;
+  if (status == NVML_SUCCESS) *node = (int)value;
+  return status;
 }

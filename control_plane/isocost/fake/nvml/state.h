@@ -1,4 +1,4 @@
-/* The state file of the fake NVML: one key=value a line, read again whenever it has changed. */
+/* The state of the fake NVML: one key=value a line, read again whenever it has changed. */
 #ifndef ISOCOST_FAKE_NVML_STATE_H
 #define ISOCOST_FAKE_NVML_STATE_H
 
@@ -16,12 +16,15 @@ enum {
   NVML_ERROR_DRIVER_NOT_LOADED = 9,
   NVML_ERROR_TIMEOUT = 10,
   NVML_ERROR_GPU_IS_LOST = 15,
+  NVML_ERROR_MEMORY = 20,
   NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
 };
 
-/* Names the state file; without it there is no driver. */
+/* Names the state: a file, or a folder whose files (but those that begin with a dot) are one state
+ * together, their "gpus" joined in the order of their names. Without it there is no driver. */
 #define STATE_VARIABLE "ISOCOST_FAKE_NVML"
-#define TEXT_SIZE 1024
+/* Holds the names of as many GPUs as there can be. */
+#define TEXT_SIZE 16384
 
 /* The value of scope.key (of key where scope is empty) as text, or the fallback. A value "!15"
  * makes the call return that NVML error, "hang" makes it never return. */
@@ -33,6 +36,9 @@ nvmlReturn_t state_number(const char *scope, const char *key, unsigned long long
 
 /* The item at that place of a list "a,b,c": 1 if there is one. */
 int list_item(const char *list, size_t place, char *item, size_t size);
+
+/* 1 if the item is in the list. */
+int list_has(const char *list, const char *item);
 
 void sleep_ms(unsigned long long ms);
 

@@ -6,7 +6,6 @@ from isocost.errors import TelemetryError
 from isocost.model import ABSENT, UNSUPPORTED, GpuSample, Signal, measured
 from isocost.telemetry.engines.exposition import PageReader, Point
 from isocost.telemetry.engines.page import has_series, is_usable
-from isocost.telemetry.gpu import GpuPage
 
 PREFIXES = ("DCGM_FI_",)
 #: MiB.
@@ -29,9 +28,9 @@ BLANKS = (2147483632.0, 140737488355328.0)
 _READER = PageReader((FREE, USED, RESERVED, TOTAL, UTILISATION, *PCIE))
 
 
-def read_page(page: str) -> GpuPage:
-    """TelemetryError: the page has nothing of DCGM's. The exporter tells of no clock and no
-    network, and of NVLink no links.
+def read_page(page: str) -> tuple[GpuSample, ...]:
+    """All GPUs of the machine, whoever uses them. TelemetryError: the page has nothing of DCGM's.
+    Of NVLink the exporter tells no links.
     """
     if not has_series(page, PREFIXES):
         raise TelemetryError("not a DCGM exporter's metrics page")
@@ -45,12 +44,8 @@ def read_page(page: str) -> GpuPage:
                 if part:
                     sliced.add(uuid)
                 gpus.setdefault(f"{uuid}/{part}" if part else uuid, {})[name] = _signal(point)
-    return GpuPage(
-        # A GPU in MIG mode is its instances.
-        gpus=tuple(_gpu(uuid, told) for uuid, told in gpus.items() if uuid not in sliced),
-        net_bytes_per_s=UNSUPPORTED,
-        whole_machine=True,
-    )
+    # A GPU in MIG mode is its instances.
+    return tuple(_gpu(uuid, told) for uuid, told in gpus.items() if uuid not in sliced)
 
 
 def _gpu(uuid: str, told: dict[str, Signal]) -> GpuSample:

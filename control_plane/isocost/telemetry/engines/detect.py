@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from isocost.errors import TelemetryError
 from isocost.model import EngineSample
-from isocost.telemetry import gpu
-from isocost.telemetry.engines import dcgm, sglang, tgi, triton, vllm
+from isocost.telemetry.engines import sglang, tgi, triton, vllm
 from isocost.telemetry.engines.histogram import Latencies, LatencyReader
 from isocost.telemetry.engines.page import EnginePage, has_series
 
@@ -41,13 +40,6 @@ def read_engine_page(page: str) -> EnginePage:
 def read_latencies(page: str) -> Latencies:
     """The histograms of the page, for histogram.recent. TelemetryError as above."""
     return _engine_of(page).latencies.read(page)
-
-
-def read_gpu_page(page: str) -> gpu.GpuPage:
-    """A fake node's telemetry page or that of the DCGM exporter. TelemetryError: neither."""
-    if has_series(page, dcgm.PREFIXES):
-        return dcgm.read_page(page)
-    return gpu.read_page(page)
 
 
 def _engine_of(page: str) -> _Engine:

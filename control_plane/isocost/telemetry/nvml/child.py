@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
-import signal
 import sys
 import time
 from typing import BinaryIO
 
 from isocost.telemetry.nvml.messages import READING, SCANNING, send
+from isocost.telemetry.nvml.output import to_parent
 from isocost.telemetry.nvml.reader import Reader
-
-#: prctl(2).
-_PR_SET_PDEATHSIG = 1
 
 
 def main(loop: str, interval_s: str, rescan_s: str) -> None:
-    """Read ``loop`` (load or condition) until nobody listens. A byte on the input: scan. NVML may
-    print, so its output goes to the error output.
-    """
-    # In a call that hangs it would not notice that its agent is gone.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    with os.fdopen(os.dup(sys.stdout.fileno()), "wb") as out:
-        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        try:
-            _run(loop, float(interval_s), float(rescan_s), out)
-        except BrokenPipeError:
-            # Nobody listens any more; what is left unsent must not fail once more at the end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+    """Read ``loop`` (load or condition) until nobody listens. A byte on the input: scan."""
+    with to_parent() as out:
+        _run(loop, float(interval_s), float(rescan_s), out)
 
 
 def _run(loop: str, interval_s: float, rescan_s: float, out: BinaryIO) -> None:

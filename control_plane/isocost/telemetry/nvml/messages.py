@@ -24,7 +24,11 @@ Raw = float | bool | tuple[bool, float, float] | None
 
 def send(out: BinaryIO, message: Any) -> None:
     """A round, SCANNING or READING."""
-    data = marshal.dumps(message)
+    write(out, marshal.dumps(message))
+
+
+def write(out: BinaryIO, data: bytes) -> None:
+    """A message that is packed already."""
     out.write(HEADER.pack(len(data)) + data)
     out.flush()
 

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from isocost.model import GpuSample, Signal
+from isocost.model import GpuSample, HealthSignals, Signal, Xid
+from isocost.telemetry.nvml.health import health_signals
 from isocost.telemetry.nvml.messages import HEADER, READING, SCANNING, receive
 from isocost.telemetry.nvml.rises import Rises
 from isocost.telemetry.nvml.rounds import condition_round, load_round
@@ -28,7 +30,7 @@ from isocost.telemetry.nvml.sample import (
     older,
 )
 from isocost.telemetry.nvml.trouble import Trouble
-from isocost.telemetry.nvml.xids import RecentXids, Xid
+from isocost.telemetry.nvml.xids import RecentXids
 
 #: Utilisation and memory change with every step of an engine.
 LOAD_INTERVAL_S = 0.2
@@ -105,16 +107,18 @@ class NvmlProcess(Generic[Item]):
 
     def age(self, value: Dataclass) -> Dataclass:
         """What was made of the last round, with the ages and states of now."""
-        by_s, fresh = self.now()
-        aged_value: Dataclass = aged(value, by_s, fresh)
+        aged_value: Dataclass = aged(value, self.round_age_s, self.fresh)
         return aged_value
 
-    def now(self) -> tuple[float, bool]:
-        """How old the last round is, and whether that is fresh: sample.older takes both."""
-        if self._round is None:
-            return 0.0, False
-        age_s = max(self._clock() - self._round.taken_s, 0.0)
-        return age_s, self._alive and age_s <= self._fresh_s
+    @property
+    def round_age_s(self) -> float:
+        """Since the last round; infinite before the first."""
+        return math.inf if self._round is None else max(self._clock() - self._round.taken_s, 0.0)
+
+    @property
+    def fresh(self) -> bool:
+        """The reader lives, and its last round is not old."""
+        return self._alive and self.round_age_s <= self._fresh_s
 
     def look_again(self) -> None:
         """Let the reader list the GPUs anew."""
@@ -216,9 +220,9 @@ class Gpu:
         return self.load.lost or (self.condition is not None and self.condition.lost)
 
 
-def _older(signals: dict[str, Signal], loop: NvmlProcess[Any]) -> dict[str, Signal]:
-    by_s, fresh = loop.now()
-    return {name: older(signal, by_s, fresh) for name, signal in signals.items()}
+def _older(signals: dict[str, Signal], loop: NvmlProcess[Any]) -> dict[str, Any]:
+    age_s, fresh = loop.round_age_s, loop.fresh
+    return {name: older(signal, age_s, fresh) for name, signal in signals.items()}
 
 
 class Nvml:
@@ -237,6 +241,7 @@ class Nvml:
         self._looked_s: float | None = None
         #: Made of the last round for ``sample``, which is asked more often.
         self._slow: dict[str, dict[str, Signal]] = {}
+        self._health: dict[tuple[str, bool], HealthSignals] = {}
         trouble = Trouble()
         self.load: NvmlProcess[GpuLoad] = NvmlProcess(
             "load",
@@ -281,10 +286,20 @@ class Nvml:
         fast = _older(load_signals(load), self.load)
         condition = self.condition.find(uuid)
         if condition is None:
-            return GpuSample(uuid, **fast)
+            return GpuSample(uuid, **fast, lost=load.lost)
         if uuid not in self._slow:
             self._slow[uuid] = condition_signals(condition)
-        return GpuSample(uuid, **fast, **_older(self._slow[uuid], self.condition))
+        fresh = self.condition.fresh
+        if (uuid, fresh) not in self._health:
+            self._health[uuid, fresh] = health_signals(condition, fresh, self.xids(uuid))
+        return GpuSample(
+            uuid,
+            **fast,
+            **_older(self._slow[uuid], self.condition),
+            lost=load.lost or condition.lost,
+            health=self._health[uuid, fresh],
+            health_age_s=self.condition.round_age_s,
+        )
 
     def gpus(self) -> tuple[Gpu, ...]:
         """All that the fast loop lists, matched by UUID."""
@@ -305,6 +320,7 @@ class Nvml:
         for uuid, xid in condition.xids:
             self._xids.hear(uuid, xid, condition.taken_s)
         self._slow.clear()
+        self._health.clear()
         return condition
 
     def _look_for_it(self) -> None:

@@ -154,7 +154,7 @@ def gpu_sample(load: GpuLoad, condition: GpuCondition | None) -> GpuSample:
     return GpuSample(load.identity.uuid, **load_signals(load), **slow)
 
 
-def load_signals(load: GpuLoad) -> dict[str, Signal]:
+def load_signals(load: GpuLoad) -> dict[str, Any]:
     """Those of a GpuSample that come from the fast loop."""
     return {
         "vram_total_bytes": load.memory_total_bytes,
@@ -163,7 +163,7 @@ def load_signals(load: GpuLoad) -> dict[str, Signal]:
     }
 
 
-def condition_signals(condition: GpuCondition) -> dict[str, Signal]:
+def condition_signals(condition: GpuCondition) -> dict[str, Any]:
     """Those of a GpuSample that come from the slow loop."""
     return {
         "pcie_bytes_per_s": total([condition.pcie_tx_bytes_per_s, condition.pcie_rx_bytes_per_s]),

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from isocost.model import Xid
 
 KEPT_S = 600.0
 #: Different Xids of one GPU; there are some hundred numbers, and a GPU in trouble shows a few.
 MAX_XIDS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Xid:
-    """``count``: how often it came since it was last away for KEPT_S; ``last_s`` is of the
-    machine's monotonic clock.
-    """
-
-    xid: int
-    count: int
-    last_s: float
-
-
 class RecentXids:
-    """By GPU; an Xid is forgotten KEPT_S after it came last."""
+    """By GPU; an Xid is forgotten KEPT_S after it came last, and counted from anew."""
 
     def __init__(self) -> None:
         self._xids: dict[str, dict[int, Xid]] = {}
 
     def hear(self, uuid: str, xid: int, at_s: float) -> None:
-        kept = {known.xid: known for known in self.of(uuid, at_s)}
+        kept = {known.number: known for known in self.of(uuid, at_s)}
         before = kept.pop(xid, None)
         kept[xid] = Xid(xid, 1 if before is None else before.count + 1, at_s)
         # The one that came last is the last.

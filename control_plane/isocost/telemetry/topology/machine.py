@@ -26,6 +26,11 @@ class LinkKind(enum.IntEnum):
     NODE = 4
     #: The link between NUMA nodes.
     SYS = 5
+    #: The source does not tell; it may be far.
+    UNKNOWN = 6
+
+    def __str__(self) -> str:
+        return "?" if self is LinkKind.UNKNOWN else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Link:
     nvlinks: int = 0
 
     def __str__(self) -> str:
-        return f"NV{self.nvlinks}" if self.kind is LinkKind.NVLINK else self.kind.name
+        return f"NV{self.nvlinks}" if self.kind is LinkKind.NVLINK else str(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,8 @@ class Gpu:
     """One GPU. None: the source does not tell.
 
     ``numa_nodes`` and ``cpus`` are those near to it, ``own_numa_node`` is that of its own memory
-    where the system sees that as a node; ``nics`` are all NICs with the way to each.
+    where the system sees that as a node; ``nics`` are all NICs with the way to each. With ``mig``
+    the GPU works in slices, which have no NVLinks.
     """
 
     index: int
@@ -52,6 +58,7 @@ class Gpu:
     cpus: tuple[range, ...] | None = None
     own_numa_node: int | None = None
     nics: tuple[tuple[str, LinkKind], ...] = ()
+    mig: bool | None = None
 
     @property
     def nearest_nics(self) -> tuple[tuple[str, LinkKind], ...]:

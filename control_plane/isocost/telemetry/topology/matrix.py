@@ -20,7 +20,7 @@ _SELF = "X"
 #: The columns behind the devices, in the order in which they are printed.
 _NEAR = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _KINDS = {
-    **{kind.name: kind for kind in LinkKind if kind is not LinkKind.NVLINK},
+    **{kind.name: kind for kind in LinkKind if LinkKind.NVLINK < kind < LinkKind.UNKNOWN},
     # What drivers of 2018 and before wrote.
     "SOC": LinkKind.SYS,
     "PSB": LinkKind.PIX,
