@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from isocost.model import ABSENT, GpuSample, Signal, SignalState
+from isocost.model import ABSENT, GpuSample, Signal, SignalState, measured
 from isocost.telemetry.nvml.process import Gpu, Nvml
 from tests.integration.harness.wait import wait_until
 from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
@@ -85,7 +85,14 @@ FAULTS = {
             and sample.nvlink_active_fraction.value == 17 / 18
         ),
     ),
-    "CRC errors": Fault({"a.nvlink.3.crc_flit": 9}, value("nvlink_crc_errors_per_minute", 9)),
+    "CRC errors": Fault(
+        {"a.nvlink.3.crc_flit": 9},
+        lambda gpu, sample: (
+            value("nvlink_crc_errors_per_minute", 9)(gpu, sample)
+            and sample.health is not None
+            and sample.health.nvlink_crc_errors_per_minute == measured(9)
+        ),
+    ),
     "PCIe link narrower": Fault({"a.pcie_width": 4}, value("pcie_width", 4)),
     "throttling": Fault({"a.clocks_event_reasons": 8}, value("clocks_event_reasons", 8)),
     "unsupported": Fault(
@@ -155,6 +162,8 @@ async def test_xids_and_slices_that_go_and_come_show_within_a_second(gpus: FakeG
         await wait_until(lambda: nvml.xids("GPU-a"), "the Xid is heard")
         await wait_until(lambda: nvml.sample("MIG-one") == GpuSample("MIG-one"), "the slice went")
         assert time.monotonic() - began_s <= SHOWS_S
+        health = nvml.sample("GPU-a").health
+        assert health is not None and [xid.number for xid in health.xids] == [79]
         gpus.set({"a.mig": "2,1"})
         await wait_until(lambda: nvml.sample("MIG-one").vram_free_bytes.known, "it came", SHOWS_S)
 
