@@ -69,6 +69,7 @@ class Stage:
         agent = {
             "name": "agent",
             "control_plane": listen,
+            "http": None,
             **agent_keys(self._machine),
             "nodes": [dict(node) for node in nodes],
         }

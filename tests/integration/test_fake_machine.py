@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from isocost.fake.machine import agent_environment
 from isocost.fake.telemetry import BUSY_PCIE_BYTES_PER_S, BUSY_UTILISATION
 from tests.integration.conftest import StartIsocost
-from tests.integration.harness.fleet import HARDWARE, MODEL, FakeNode, Fleet
+from tests.integration.harness.fleet import HARDWARE, MODEL, FakeNode, Fleet, order
 from tests.integration.harness.wait import wait_until
 
 #: PCIe traffic that counts as saturated, by default.
@@ -44,14 +43,15 @@ async def test_the_nodes_gpus_follow_their_load_and_show_what_their_hardware_is_
             (HARDWARE.vram_free_bytes + POOL - used) / TOTAL, abs=0.01
         )
         assert await shows(fleet, idle, rest)
-        gpus = {node["node"]["name"]: node["gpus"][0] for node in await once(fleet, start_isocost)}
-        assert gpus[busy.name]["gpu_utilisation"]["value"] == pytest.approx(
+        signals = await printed_signals(fleet, start_isocost)
+        assert value(signals[busy.name]["gpus"][0], "gpu_utilisation") == pytest.approx(
             BUSY_UTILISATION, abs=0.02
         )
-        assert gpus[idle.name]["gpu_utilisation"]["value"] == 0.0
-        for gpu in gpus.values():
-            assert gpu["vram_total_bytes"]["value"] == TOTAL
-            assert gpu["vram_free_bytes"]["value"] == HARDWARE.vram_free_bytes
+        assert value(signals[idle.name]["gpus"][0], "gpu_utilisation") == 0.0
+        for told in signals.values():
+            assert value(told, "cuda_handles") == 24
+            assert value(told["gpus"][0], "vram_total_bytes") == TOTAL
+            assert value(told["gpus"][0], "vram_free_bytes") == HARDWARE.vram_free_bytes
     finally:
         load.cancel()
         await asyncio.gather(load, return_exceptions=True)
@@ -60,11 +60,40 @@ async def test_the_nodes_gpus_follow_their_load_and_show_what_their_hardware_is_
     half = {f"nvlink.{link}.active": 0 for link in range(LINKS // 2)}
     await order_gpu(fleet, busy, half)
     await wait_until(lambda: shows(fleet, busy, {"health": 0.5}), "links that are down")
-    listed = await printed(start_isocost, "nodes", "--http", fleet.http, "--json")
-    health = {row["name"]: row["health"] for row in listed["nodes"]}
-    assert health == {busy.name: 0.5, idle.name: 1.0}
-    await order_gpu(fleet, busy, dict.fromkeys(half))
-    await wait_until(lambda: shows(fleet, busy, rest), "links that are up again")
+    assert (await row_of(fleet, idle))["health"] == 1.0
+    await order_gpu(fleet, busy, {**dict.fromkeys(half), "all": "!15"})
+
+    async def lost() -> bool:
+        signals = await printed_signals(fleet, start_isocost)
+        return {name: told["gpus"][0]["lost"] for name, told in signals.items()} == {
+            busy.name: True,
+            idle.name: False,
+        }
+
+    await wait_until(lost, "a lost GPU")
+    await order_gpu(fleet, busy, {"all": None})
+    await wait_until(lambda: shows(fleet, busy, rest), "a GPU that is well again", 60)
+
+
+def value(holder: dict[str, Any], signal: str) -> float:
+    """Of a signal that must be fresh."""
+    assert holder[signal]["state"] == "measured", holder
+    return float(holder[signal]["value"])
+
+
+async def test_an_ordered_network_rate_is_what_the_nodes_own_card_counts(
+    fleet: Fleet, start_isocost: StartIsocost
+) -> None:
+    await fleet.start(2)
+    one, other = fleet.nodes
+    await order(fleet.session, one, net_bytes_per_s=5e6)
+
+    async def counted() -> bool:
+        signals = await printed_signals(fleet, start_isocost)
+        assert value(signals[other.name], "net_bytes_per_s") < 1e5
+        return value(signals[one.name], "net_bytes_per_s") == pytest.approx(5e6, rel=0.05)
+
+    await wait_until(counted, "the rate over the whole window", 30)
 
 
 async def row_of(fleet: Fleet, node: FakeNode) -> dict[str, Any]:
@@ -77,19 +106,13 @@ async def shows(fleet: Fleet, node: FakeNode, values: dict[str, Any]) -> bool:
     return {key: row[key] for key in values} == values
 
 
-async def once(fleet: Fleet, start_isocost: StartIsocost) -> list[dict[str, Any]]:
-    """The nodes as an agent of the machine samples them now."""
-    environment = agent_environment(fleet.machine)
-    arguments = ("agent", "--config", str(fleet.agent_config), "--once", "--json")
-    answer = await printed(start_isocost, *arguments, environment=environment)
-    return list(answer["nodes"])
-
-
-async def printed(start_isocost: StartIsocost, *arguments: str, **more: Any) -> dict[str, Any]:
-    process = start_isocost(*arguments, **more)
-    await wait_until(lambda: not process.running, "its end", 30)
+async def printed_signals(fleet: Fleet, start_isocost: StartIsocost) -> dict[str, Any]:
+    """Every node's signals, as `isocost nodes --json` prints them."""
+    process = start_isocost("nodes", "--http", fleet.http.removeprefix("http://"), "--json")
+    await wait_until(lambda: not process.running, "the end of `isocost nodes`", 30)
     assert process.stop() == 0, process.messages()
-    return dict(json.loads(process.stdout.read_text()))
+    rows = json.loads(process.stdout.read_text())["nodes"]
+    return {row["name"]: row["signals"] for row in rows}
 
 
 async def order_gpu(fleet: Fleet, node: FakeNode, keys: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ _KEYS = {
             *("pcie_replays", "nvlinks", "temperature", "power", "clocks_event_reasons"),
             *("ecc_corrected", "ecc_uncorrected", "ecc_corrected_ever", "ecc_uncorrected_ever"),
             *("rows_corrected", "rows_uncorrected", "rows_pending", "rows_failed"),
+            "numa_node",
         ),
         _NUMBER,
     ),
@@ -32,7 +33,7 @@ _KEYS = {
 }
 _LINK_KEYS = {
     **dict.fromkeys(("active", "replays", "recoveries", "crc_flit", "crc_data"), _NUMBER),
-    "remote": _TEXT,
+    **dict.fromkeys(("remote", "remote_type"), _TEXT),
 }
 _LINK = re.compile(r"nvlink\.([0-9]{1,2})\.([a-z_]+)")
 

@@ -16,6 +16,8 @@ _DEVICES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm")
 _HANDLES = 24
 #: Behind standard input, output and error.
 _FIRST_HANDLE = 3
+#: What an engine takes of the host's memory.
+_MEMORY_BYTES = 2**32
 #: Linux has process ids up to 2^22.
 _PIDS = range(100_000, 2**22)
 #: What Linux's InfiniBand drivers say of a port whose counters cannot be read.
@@ -37,6 +39,7 @@ class MachineFiles:
     def __init__(self, machine: Path, node: str) -> None:
         self._machine = machine
         self._gpus = nvml_folder(machine) / node
+        self._interfaces = sysfs(machine) / "class" / "net"
         self._device = sysfs(machine) / "class" / "infiniband" / node
         self._counters = self._device / "ports" / "1" / "counters"
         self._processes = procfs(machine)
@@ -108,7 +111,9 @@ class MachineFiles:
         the number.
         """
         if name not in self._open:
-            self._counters.mkdir(parents=True, exist_ok=True)
+            # A device without a card is none, and /sys without network classes is no /sys.
+            for folder in (self._counters, self._device / "device", self._interfaces):
+                folder.mkdir(parents=True, exist_ok=True)
             self._open[name] = (os.open(self._counters / name, os.O_CREAT | os.O_RDWR), "")
         number, before = self._open[name]
         if text != before:
@@ -135,5 +140,6 @@ def _stat(pid: int) -> str:
     started = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
     parent, threads = 1, 1
     before = ["S", parent, pid, pid, 0, -1, *[0] * 9, 20, 0, threads, 0]
-    fields = [*before, started, *[0] * 30]
+    fields = [*before, started, _MEMORY_BYTES, _MEMORY_BYTES // os.sysconf("SC_PAGE_SIZE")]
+    fields += [0] * 28
     return f"{pid} (fake engine) {' '.join(map(str, fields))}\n"
