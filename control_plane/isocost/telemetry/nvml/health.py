@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from isocost.model import HealthSignals, Signal, SignalState, Xid
+from isocost.model import HealthSignals, Signal, SignalState, Xid, measured
 from isocost.telemetry.nvml.sample import GpuCondition
 
 _FROM_CONDITION = (
@@ -40,6 +39,6 @@ def _signal(signal: Signal, reading: bool) -> Signal:
     """A measured signal's age goes: with it the same health would be told anew each time."""
     if signal.state is not SignalState.MEASURED:
         return signal
-    if reading:
-        return dataclasses.replace(signal, age_s=0.0)
-    return dataclasses.replace(signal, state=SignalState.STALE)
+    if not reading:
+        return Signal(SignalState.STALE, signal.value, signal.age_s)
+    return signal if signal.age_s == 0 else measured(signal.value)
