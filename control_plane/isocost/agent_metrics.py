@@ -29,9 +29,12 @@ _COUNTERS = frozenset(
         "prompt_tokens_total",
         "generation_tokens_total",
         "steps_total",
+        "nvlink_crc_flit_errors",
+        "nvlink_crc_data_errors",
+        "nvlink_replays",
+        "nvlink_recoveries",
     }
 )
-_LINK_ERRORS = ("crc_flit_errors", "crc_data_errors", "replays", "recoveries")
 _QUANTILES = (("p50", "0.5"), ("p99", "0.99"))
 
 
@@ -158,11 +161,6 @@ class AgentMetrics(Collector):
             "1 = the NVLink is up.",
             labels=["node", "gpu", "link", "remote"],
         )
-        errors = CounterMetricFamily(
-            "isocost_gpu_nvlink_errors",
-            "Errors of an NVLink since the driver was loaded.",
-            labels=["node", "gpu", "link", "error"],
-        )
         for gpu in gpus:
             uuid = gpu.identity.uuid
             labels = [nodes.get(uuid, ""), uuid]
@@ -175,14 +173,9 @@ class AgentMetrics(Collector):
                 number = str(link.link)
                 if link.active.known:
                     links.add_metric([*labels, number, link.remote_pci_bus_id], link.active.value)
-                for error in _LINK_ERRORS:
-                    count: Signal = getattr(link, error)
-                    if count.known:
-                        errors.add_metric([*labels, number, error], count.value)
         yield lost
         yield from signals.families()
         yield links
-        yield errors
 
 
 class _Signals:

@@ -44,19 +44,20 @@ class NodeGpus:
         """One that was listed and is not any more is lost; of one that never was, nothing is known:
         the configuration may be wrong.
         """
+        # Asked for it, NVML's readers look for one that is not listed.
+        sample = self._nvml.sample(uuid)
         if self._nvml.load.find(uuid) is not None:
-            sample = self._nvml.sample(uuid)
             self._listed[uuid] = sample, now_s
             return sample
         if uuid not in self._listed:
-            return GpuSample(uuid)
+            return sample
         sample, listed_s = self._listed[uuid]
         gone_s = now_s - listed_s
-        old: GpuSample = aged(sample, gone_s, fresh_s=-1.0)
+        old: GpuSample = aged(sample, gone_s, fresh=False)
         return dataclasses.replace(
             old,
             lost=True,
-            health=None if sample.health is None else aged(sample.health, 0.0, fresh_s=-1.0),
+            health=None if sample.health is None else aged(sample.health, 0.0, fresh=False),
             health_age_s=sample.health_age_s + gone_s,
         )
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
 from typing import IO, Any
 
 from isocost.files import FAKE_NVML
-from isocost.telemetry.nvml.messages import HEADER
+from isocost.telemetry.nvml.messages import HEADER, receive
+from isocost.telemetry.nvml.rises import Rises
+from isocost.telemetry.nvml.rounds import condition_round, load_round
 
 ROOT = Path(__file__).parents[3]
 
@@ -62,6 +63,7 @@ class ReaderProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
+        self._rises = Rises()
 
     def __enter__(self) -> ReaderProcess:
         return self
@@ -73,12 +75,15 @@ class ReaderProcess:
     def advance(self, by_s: float) -> None:
         self._step(f"advance {by_s}")
 
+    def look_again(self) -> None:
+        self._step("look")
+
     def load(self, scan: bool = False) -> Any:
         """A round of the fast signals, after a scan if one is due or wished for."""
-        return self._step(f"load {scan:d}")
+        return load_round(self._step(f"load {scan:d}"))
 
     def condition(self, scan: bool = False) -> Any:
-        return self._step(f"condition {scan:d}")
+        return condition_round(self._step(f"condition {scan:d}"), self._rises)
 
     def run(self, code: str) -> Any:
         """An expression with pynvml."""
@@ -94,4 +99,4 @@ class ReaderProcess:
 
 def _receive(pipe: IO[bytes]) -> Any:
     (length,) = HEADER.unpack(pipe.read(HEADER.size))
-    return pickle.loads(pipe.read(length))
+    return receive(pipe.read(length))

@@ -106,7 +106,7 @@ async def test_known_signals_have_a_number_and_the_others_only_a_state(
         assert ("isocost_gpu_temperature_celsius", "GPU-a n1") not in told
         assert told["isocost_agent_signals", "temperature_celsius unsupported"] == 1
         assert told["isocost_gpu_nvlink_active", "GPU-a 1 n1 00000000:C1:00.0"] == 0
-        assert told["isocost_gpu_nvlink_errors_total", "crc_data_errors GPU-a 1 n1"] == 7
+        assert told["isocost_gpu_nvlink_crc_data_errors_total", "GPU-a n1"] == 7
         assert told["isocost_engine_running", "n1"] == 1
         assert ("isocost_engine_waiting", "n1") not in told
         assert told["isocost_agent_signals", "waiting absent"] == 1

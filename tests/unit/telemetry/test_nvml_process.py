@@ -17,6 +17,8 @@ import pytest
 from isocost.model import GpuSample, Signal, SignalState
 from isocost.telemetry.nvml import process
 from isocost.telemetry.nvml.process import Nvml, NvmlProcess
+from isocost.telemetry.nvml.rises import Rises
+from isocost.telemetry.nvml.rounds import condition_round, load_round
 from isocost.telemetry.nvml.sample import GpuCondition, GpuLoad, Round, aged
 from tests.integration.harness.wait import wait_until
 from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
@@ -170,7 +172,7 @@ async def test_a_call_that_hangs_leaves_its_loop_stale_and_the_other_measured_un
 
 
 async def test_an_initialisation_that_hangs_is_ended_too(
-    gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch
+    gpus: FakeGpus, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(process, "SCAN_PATIENCE_S", 1.0)
     gpus.set({"init": "hang"})
@@ -178,8 +180,21 @@ async def test_an_initialisation_that_hangs_is_ended_too(
     async with running(nvml):
         await wait_until(lambda: nvml.load.starts >= 2, "ended and started again")
         assert nvml.gpus() == ()
+        assert "the load reader hangs: no word for 1 s while NVML is initialised" in caplog.text
         gpus.unset("init")
         await complete(nvml)
+
+
+async def test_values_are_stale_while_an_initialisation_hangs(gpus: FakeGpus) -> None:
+    nvml = Nvml(gpus.environment)
+    async with running(nvml):
+        await complete(nvml)
+        gpus.set({"driver": 2, "init": "hang"})
+        await has(utilisation, nvml, STALE, 0.3)
+        await has(temperature, nvml, STALE, 50)
+        await wait_until(lambda: utilisation(nvml).age_s > 2, "NVML is initialised")
+        assert utilisation(nvml).state is temperature(nvml).state is STALE
+        assert nvml.load.starts == nvml.condition.starts == 1
 
 
 async def test_a_reader_that_is_killed_leaves_stale_values_and_is_started_again(
@@ -210,7 +225,7 @@ async def test_a_reader_that_is_stopped_makes_values_stale_by_their_age(gpus: Fa
         return now_s[0]
 
     reader: NvmlProcess[GpuLoad] = NvmlProcess(
-        "load", 0.05, fresh_s=1.0, patience_s=60.0, environment=gpus.environment, clock=clock
+        "load", load_round, 0.05, 1.0, 60.0, environment=gpus.environment, clock=clock
     )
     async with running(reader):
         first = await wait_until(reader.latest, "a round")
@@ -243,7 +258,12 @@ async def test_pcie_throughput_does_not_slow_the_fast_loop(gpus: FakeGpus) -> No
     gpus.set({"gpus": ",".join(names), **{f"{name}.pcie_ms": 250 for name in names}})
     nvml = Nvml(gpus.environment)
     # Its rounds take four seconds, which is no hang.
-    nvml.condition = NvmlProcess("condition", 0.05, 60.0, 60.0, environment=gpus.environment)
+    nvml.condition = NvmlProcess(
+        "condition",
+        lambda raw: condition_round(raw, Rises()),
+        *(0.05, 60.0, 60.0),
+        environment=gpus.environment,
+    )
     rounds: list[float] = []
 
     def seen() -> int:
@@ -260,30 +280,44 @@ async def test_pcie_throughput_does_not_slow_the_fast_loop(gpus: FakeGpus) -> No
         assert all(gpu.load.gpu_utilisation.state is MEASURED for gpu in nvml.gpus())
 
 
-async def test_xids_wait_to_be_taken(gpus: FakeGpus) -> None:
+async def test_xids_are_told_again_and_again_with_how_often_they_came(gpus: FakeGpus) -> None:
+    gpus.set({"a.mig": "1", "a.1.uuid": "MIG-one"})
     nvml = Nvml(gpus.environment)
     async with running(nvml):
         await complete(nvml)
-        gpus.set({"a.xids": "62,45"})
-        heard: list[tuple[str, int]] = []
-        await wait_until(
-            lambda: len(heard.extend(nvml.take_xids()) or heard) == 2,  # type: ignore[func-returns-value]
-            "both were heard",
-        )
-        assert heard == [("GPU-a", 62), ("GPU-a", 45)]
-        assert nvml.take_xids() == []
+        gpus.set({"a.xids": "62,45,62"})
+        await wait_until(lambda: len(nvml.xids("GPU-a")) == 2, "both were heard")
+        told = nvml.xids("GPU-a")
+        assert [(xid.number, xid.count) for xid in told] == [(45, 1), (62, 2)]
+        assert nvml.xids("GPU-a") == nvml.xids("MIG-one") == told
+        assert nvml.xids("GPU-b") == ()
 
 
 async def test_without_the_library_it_runs_without_gpus_and_says_so_once(
     gpus: FakeGpus, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    environment = {**gpus.environment, "LD_LIBRARY_PATH": str(tmp_path)}
-    reader: NvmlProcess[GpuLoad] = NvmlProcess("load", 0.02, 1.0, 5.0, environment=environment)
-    async with running(reader):
-        first = await wait_until(reader.latest, "a round")
-        await wait_until(lambda: (reader.latest() or first).taken_s > first.taken_s, "another")
-        assert first.gpus == () and reader.starts == 1
+    nvml = Nvml({**gpus.environment, "LD_LIBRARY_PATH": str(tmp_path)})
+    async with running(nvml):
+        await asyncio.wait_for(nvml.heard(), 15)
+        first = nvml.condition.latest()
+        assert first is not None and first.gpus == ()
+        await wait_until(
+            lambda: (nvml.condition.latest() or first).taken_s > first.taken_s, "another"
+        )
+        assert nvml.load.starts == nvml.condition.starts == 1
     assert len(caplog.messages) == 1 and "NVML Shared Library Not Found" in caplog.text
+
+
+async def test_a_reading_that_contradicts_itself_is_told_once(
+    gpus: FakeGpus, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpus.set({"a.memory_total": 10, "a.memory_used": 11})
+    nvml = Nvml(gpus.environment)
+    async with running(nvml):
+        first = await wait_until(nvml.load.latest, "a round")
+        await wait_until(lambda: (nvml.load.latest() or first).taken_s > first.taken_s, "another")
+        assert not nvml.sample("GPU-a").vram_free_bytes.known
+    assert caplog.messages == ["GPU-a: NVML's figures of its memory contradict each other"]
 
 
 async def test_cancelled_it_leaves_no_process(gpus: FakeGpus) -> None:
@@ -299,8 +333,9 @@ async def test_cancelled_it_leaves_no_process(gpus: FakeGpus) -> None:
 def test_ageing_reaches_every_signal() -> None:
     fresh = Signal(MEASURED, 5.0, 0.5)
     gpu = GpuCondition(identity=None, power_watts=fresh)  # type: ignore[arg-type]
-    later = aged(Round(0.0, (gpu,), xids_heard=fresh), 1.0, fresh_s=2.0)
+    later = aged(Round(0.0, (gpu,), xids_heard=fresh), 1.0, fresh=True)
     assert later.gpus[0].power_watts == later.xids_heard == Signal(MEASURED, 5.0, 1.5)
-    later = aged(later, 1.0, fresh_s=2.0)
+    later = aged(later, 1.0, fresh=False)
     assert later.gpus[0].power_watts == later.xids_heard == Signal(STALE, 5.0, 2.5)
+    assert aged(later, 1.0, fresh=True).xids_heard == Signal(STALE, 5.0, 3.5)
     assert not later.gpus[0].temperature_celsius.known

@@ -107,7 +107,7 @@ def test_condition_is_read_in_its_units(gpus: FakeGpus, reader: ReaderProcess) -
     assert processes == [(4242, measured(1048576)), (4243, UNSUPPORTED)]
 
 
-def test_each_nvlink_has_its_state_its_errors_and_its_other_end(
+def test_each_nvlink_has_its_state_and_its_other_end_and_a_gpu_the_errors_of_all(
     gpus: FakeGpus, reader: ReaderProcess
 ) -> None:
     gpus.set(
@@ -115,23 +115,26 @@ def test_each_nvlink_has_its_state_its_errors_and_its_other_end(
             "a.nvlinks": 2,
             "a.nvlink.1.active": 0,
             "a.nvlink.1.remote": "00000000:C3:00.0",
+            "a.nvlink.0.crc_flit": 2**32,
             "a.nvlink.1.crc_flit": 11,
             "a.nvlink.1.crc_data": 12,
             "a.nvlink.1.replays": 13,
             "a.nvlink.1.recoveries": NOT_SUPPORTED,
         }
     )
-    first, second = condition_of(reader).links
+    gpu = condition_of(reader)
+    first, second = gpu.links
     assert first.active == measured(1)
-    assert second == NvLink(
-        1,
-        "00000000:C3:00.0",
-        active=measured(0),
-        crc_flit_errors=measured(11),
-        crc_data_errors=measured(12),
-        replays=measured(13),
-        recoveries=UNSUPPORTED,
-    )
+    assert second == NvLink(1, "00000000:C3:00.0", active=measured(0))
+    assert gpu.nvlink_crc_flit_errors == measured(2**32 + 11)
+    assert (gpu.nvlink_crc_data_errors, gpu.nvlink_replays) == (measured(12), measured(13))
+    assert gpu.nvlink_recoveries == UNSUPPORTED
+    reader.advance(0.5)
+    gpus.set({"a.nvlink.1.replays": UNKNOWN})
+    assert condition_of(reader).nvlink_replays == stale(13, 0.5)
+    gpus.set({"a.nvlinks": 0})
+    gpu = condition_of(reader)
+    assert gpu.nvlink_crc_flit_errors == gpu.nvlink_crc_errors_per_minute == UNSUPPORTED
 
 
 def test_an_unsupported_field_is_no_zero_and_costs_no_other(
@@ -226,6 +229,8 @@ def test_gpus_that_come_and_go_are_told_by_their_uuid(
     assert uuids() == {"GPU-a", "GPU-c"}
     gpus.set({"gpus": "d,c,a"})
     reader.advance(30)
+    assert uuids() == {"GPU-a", "GPU-c"}, "without a reason NVML is not initialised anew"
+    reader.look_again()
     assert uuids() == {"GPU-a", "GPU-c", "GPU-d"}
 
 
@@ -301,7 +306,7 @@ def test_a_mig_slice_has_its_own_memory_and_the_condition_of_its_gpu(
     assert one.mig_enabled == measured(1)
     assert (one.compute_processes, two.compute_processes) == (measured(0), measured(1))
     gpus.set({"a.mig": "2"})
-    reader.load(scan=True)
+    reader.advance(0.4)
     assert {gpu.identity.uuid for gpu in reader.load().gpus} == {"GPU-a", "MIG-a.2"}
 
 
@@ -344,6 +349,85 @@ def test_a_counter_that_began_anew_rose_by_what_it_shows() -> None:
     assert increase(measured(4), stale(9, 2)) == stale(5, 2)
     assert increase(UNSUPPORTED, measured(4)) == UNSUPPORTED
     assert increase(ABSENT, measured(4)) == ABSENT
+
+
+def throughputs(reader: ReaderProcess) -> dict[str, Signal]:
+    return {gpu.identity.uuid: gpu.pcie_tx_bytes_per_s for gpu in reader.condition().gpus}
+
+
+def test_pcie_throughput_is_read_of_two_gpus_a_round_in_turn(
+    gpus: FakeGpus, reader: ReaderProcess
+) -> None:
+    names = "abcde"
+    gpus.set({"gpus": ",".join(names), **{f"{name}.pcie_tx": 1 for name in names}})
+    assert set(throughputs(reader).values()) == {measured(1000)}, "at first of all"
+    gpus.set({f"{name}.pcie_tx": 2 for name in names})
+    new, old = measured(2000), measured(1000)
+
+    def after_half_a_second() -> list[Signal]:
+        reader.advance(0.5)
+        return list(throughputs(reader).values())
+
+    assert after_half_a_second() == [new, new, *3 * [Signal(old.state, 1000, 0.5)]]
+    ages = [(signal.value, signal.age_s) for signal in after_half_a_second()]
+    assert ages == [(2000, 0.5), (2000, 0.5), (2000, 0), (2000, 0), (1000, 1)]
+    ages = [(signal.value, signal.age_s) for signal in after_half_a_second()]
+    assert ages == [(2000, 0), (2000, 1), (2000, 0.5), (2000, 0.5), (2000, 0)]
+
+
+def test_a_turn_that_is_late_makes_its_values_stale(gpus: FakeGpus, reader: ReaderProcess) -> None:
+    gpus.set({"gpus": "a,b,c", "c.pcie_tx": 5})
+    throughputs(reader)
+    # With three GPUs a turn takes two rounds of half a second, and may be 0.75 s late.
+    reader.advance(1.75)
+    assert throughputs(reader)["GPU-c"] == Signal(SignalState.MEASURED, 5000, 1.75)
+    reader.advance(0.01)
+    assert throughputs(reader)["GPU-c"] == measured(5000)
+    reader.advance(1.76)
+    assert throughputs(reader)["GPU-c"] == stale(5000, pytest.approx(1.76))
+
+
+@pytest.mark.parametrize("fault", [{"c.all": LOST}, {"driver": 2}])
+def test_a_gpu_that_does_not_answer_has_no_measured_values_of_an_earlier_turn(
+    fault: dict[str, object], gpus: FakeGpus, reader: ReaderProcess
+) -> None:
+    gpus.set({"gpus": "a,b,c", "c.pcie_tx": 5})
+    throughputs(reader)
+    gpus.set(fault)
+    reader.advance(0.5)
+    assert throughputs(reader)["GPU-c"] == stale(5000, 0.5)
+
+
+def test_memory_that_contradicts_itself_is_not_measured_and_told(
+    gpus: FakeGpus, reader: ReaderProcess
+) -> None:
+    gpus.set({"gpus": "a,b", "a.memory_used": 80 * GIB + 1, "b.memory_used": GIB})
+    result = reader.load()
+    a, b = result.gpus
+    assert a.memory_used_bytes == a.memory_free_bytes == a.memory_total_bytes == ABSENT
+    assert a.gpu_utilisation == measured(0) and b.memory_used_bytes == measured(GIB)
+    assert result.warnings == ("GPU-a: NVML's figures of its memory contradict each other",)
+    gpus.set({"a.memory_used": 80 * GIB})
+    assert load_of(reader).memory_used_bytes == measured(80 * GIB)
+    gpus.set({"a.memory_v2": UNKNOWN, "a.memory_used": 81 * GIB})
+    reader.advance(0.2)
+    assert load_of(reader).memory_used_bytes == stale(80 * GIB, pytest.approx(0.2))
+
+
+@pytest.mark.parametrize("code", [LOST, "!2", "!6"])
+def test_a_slice_that_is_gone_is_lost_and_then_not_listed(
+    code: str, gpus: FakeGpus, reader: ReaderProcess
+) -> None:
+    gpus.set({"a.mig": "1,2", "a.1.uuid": "MIG-one", "a.1.memory_used": GIB})
+    load_of(reader, "MIG-one")
+    gpus.set({"a.1.memory_total": code, "a.1.processes": code})
+    reader.advance(0.2)
+    gone = load_of(reader, "MIG-one")
+    assert gone.lost and gone.memory_used_bytes == stale(GIB, pytest.approx(0.2))
+    assert not load_of(reader, "MIG-a.2").lost and not load_of(reader).lost
+    gpus.set({"a.mig": "2"})
+    reader.advance(1)
+    assert {gpu.identity.uuid for gpu in reader.load().gpus} == {"GPU-a", "MIG-a.2"}
 
 
 def test_the_binding_finds_a_gpu_by_its_uuid(gpus: FakeGpus, reader: ReaderProcess) -> None:

@@ -50,6 +50,14 @@ typedef struct {
   unsigned int gpu_instance, compute_instance;
 } nvmlEventData_t;
 
+typedef struct {
+  unsigned int field, scope;
+  long long timestamp, latency_us;
+  unsigned int type;
+  nvmlReturn_t status;
+  unsigned long long value;
+} nvmlFieldValue_t;
+
 /* What of each device's list of Xids was delivered. */
 typedef struct {
   nvmlDevice_t devices[MAX_GPUS];
@@ -101,6 +109,14 @@ static nvmlReturn_t number(nvmlDevice_t device, const char *key, unsigned long l
                            unsigned long long *value) {
   nvmlReturn_t status = check_device(device);
   return status == NVML_SUCCESS ? state_number(device->scope, key, fallback, value) : status;
+}
+
+/* One more value of a device that the same call has checked. */
+static nvmlReturn_t more(nvmlDevice_t device, const char *key, unsigned int *value) {
+  unsigned long long wide;
+  nvmlReturn_t status = state_number(device->scope, key, 0, &wide);
+  if (status == NVML_SUCCESS) *value = (unsigned int)wide;
+  return status;
 }
 
 static nvmlReturn_t small(nvmlDevice_t device, const char *key, unsigned int fallback,
@@ -239,7 +255,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) 
 
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *rates) {
   nvmlReturn_t status = whole(device, "utilization", 0, &rates->gpu);
-  return status == NVML_SUCCESS ? small(device, "memory_bandwidth", 0, &rates->memory) : status;
+  return status == NVML_SUCCESS ? more(device, "memory_bandwidth", &rates->memory) : status;
 }
 
 /* "4242:1048576,4243:-1": process ids and their memory, -1 where it is not told. */
@@ -305,20 +321,39 @@ static nvmlReturn_t check_link(nvmlDevice_t device, unsigned int link) {
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link,
                                       unsigned int *active) {
   char key[64];
+  unsigned long long wide = 0;
   nvmlReturn_t status = check_link(device, link);
   snprintf(key, sizeof key, "nvlink.%u.active", link);
-  return status == NVML_SUCCESS ? small(device, key, 1, active) : status;
+  if (status == NVML_SUCCESS) status = state_number(device->scope, key, 1, &wide);
+  *active = (unsigned int)wide;
+  return status;
 }
 
-nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int link, int counter,
-                                             unsigned long long *value) {
-  static const char *const names[] = {"replays", "recoveries", "crc_flit", "crc_data"};
+/* Of the fields only NVLink's errors of all links: each link's first error is the field's. */
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *fields) {
+  static const struct {
+    unsigned int field;
+    const char *name;
+  } totals[] = {{38, "crc_flit"}, {45, "crc_data"}, {52, "replays"}, {59, "recoveries"}};
   char key[64];
-  nvmlReturn_t status = check_link(device, link);
+  unsigned int links;
+  nvmlReturn_t status = whole(device, "nvlinks", 0, &links);
   if (status != NVML_SUCCESS) return status;
-  if (counter < 0 || counter > 3) return NVML_ERROR_INVALID_ARGUMENT;
-  snprintf(key, sizeof key, "nvlink.%u.%s", link, names[counter]);
-  return number(device, key, 0, value);
+  for (nvmlFieldValue_t *field = fields; field < fields + count; field++) {
+    const char *name = NULL;
+    for (size_t i = 0; i < sizeof totals / sizeof *totals; i++)
+      if (totals[i].field == field->field) name = totals[i].name;
+    field->type = 3; /* unsigned long long */
+    field->status = name == NULL || links == 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+    field->value = 0;
+    for (unsigned int link = 0; link < links && field->status == NVML_SUCCESS; link++) {
+      unsigned long long errors = 0;
+      snprintf(key, sizeof key, "nvlink.%u.%s", link, name);
+      field->status = state_number(device->scope, key, 0, &errors);
+      field->value += errors;
+    }
+  }
+  return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned int link,
@@ -344,9 +379,9 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correc
                                        unsigned int *uncorrected, unsigned int *pending,
                                        unsigned int *failed) {
   nvmlReturn_t status = whole(device, "rows_corrected", 0, corrected);
-  if (status == NVML_SUCCESS) status = whole(device, "rows_uncorrected", 0, uncorrected);
-  if (status == NVML_SUCCESS) status = whole(device, "rows_pending", 0, pending);
-  if (status == NVML_SUCCESS) status = whole(device, "rows_failed", 0, failed);
+  if (status == NVML_SUCCESS) status = more(device, "rows_uncorrected", uncorrected);
+  if (status == NVML_SUCCESS) status = more(device, "rows_pending", pending);
+  if (status == NVML_SUCCESS) status = more(device, "rows_failed", failed);
   return status;
 }
 

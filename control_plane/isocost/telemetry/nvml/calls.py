@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pynvml
 
@@ -36,13 +35,29 @@ WITHOUT_DRIVER = frozenset(
         pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
     }
 )
+#: On a MIG slice: it is not there any more, and its handle is none.
+SLICE_GONE = frozenset({pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_FOUND})
 #: NVML's rates are in KB/s.
 _KB = 1000.0
+_NVLINK_ERRORS = (
+    pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+    pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
+    pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+    pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
+)
+_FIELD_TYPES = {
+    pynvml.NVML_VALUE_TYPE_DOUBLE: "dVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: "uiVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG: "ulVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: "ullVal",
+    pynvml.NVML_VALUE_TYPE_SIGNED_LONG_LONG: "sllVal",
+    pynvml.NVML_VALUE_TYPE_SIGNED_INT: "siVal",
+    pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT: "usVal",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """``read`` gives a value for each name; None: unsupported."""
+class Call(NamedTuple):
+    """``read`` gives a value for each name; None: unsupported. ValueError: it cannot be true."""
 
     names: tuple[str, ...]
     read: Callable[[Any], Sequence[float | None]]
@@ -67,14 +82,27 @@ def _clocks_event_reasons(handle: Any) -> Any:
     return pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
 
 
+def _nvlink_errors(handle: Any) -> Sequence[float | None]:
+    """Of all the GPU's links together, in one call: 72 calls for each link's own counters would be
+    most of what a reader does. DCGM's health check reads the same totals.
+    """
+    return [_field(field) for field in pynvml.nvmlDeviceGetFieldValues(handle, _NVLINK_ERRORS)]
+
+
+def _field(field: Any) -> float | None:
+    if field.nvmlReturn in UNSUPPORTING:
+        return None
+    if field.nvmlReturn != pynvml.NVML_SUCCESS:
+        raise pynvml.NVMLError(field.nvmlReturn)
+    return float(getattr(field.value, _FIELD_TYPES[field.valueType]))
+
+
 LOAD = (Call(("gpu_utilisation", "memory_busy"), _utilisation),)
 
-#: The order is that of use: what waits 20 ms comes last.
+#: Read in each round.
 CONDITION = (
     _one("pcie_generation", pynvml.nvmlDeviceGetCurrPcieLinkGeneration),
-    _one("pcie_generation_max", pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
     _one("pcie_width", pynvml.nvmlDeviceGetCurrPcieLinkWidth),
-    _one("pcie_width_max", pynvml.nvmlDeviceGetMaxPcieLinkWidth),
     _one("pcie_replays", pynvml.nvmlDeviceGetPcieReplayCounter),
     _one(
         "ecc_corrected",
@@ -107,6 +135,21 @@ CONDITION = (
     _one("power_watts", pynvml.nvmlDeviceGetPowerUsage, unit=1e-3),
     _one("clocks_event_reasons", _clocks_event_reasons),
     Call(("mig_enabled",), lambda handle: pynvml.nvmlDeviceGetMigMode(handle)[:1]),
+    Call(
+        (
+            "nvlink_crc_flit_errors",
+            "nvlink_crc_data_errors",
+            "nvlink_replays",
+            "nvlink_recoveries",
+        ),
+        _nvlink_errors,
+    ),
+)
+
+#: Read of a few GPUs in each round: a call for a throughput takes 20 ms, over which it measures.
+IN_TURN = (
+    _one("pcie_generation_max", pynvml.nvmlDeviceGetMaxPcieLinkGeneration),
+    _one("pcie_width_max", pynvml.nvmlDeviceGetMaxPcieLinkWidth),
     _one(
         "pcie_tx_bytes_per_s",
         pynvml.nvmlDeviceGetPcieThroughput,
@@ -122,22 +165,9 @@ CONDITION = (
 )
 
 
-def link_name(link: int, name: str) -> str:
-    """A GPU has the signals of an NVLink once for each of them."""
-    return f"{link}.{name}"
-
-
-def link_calls(link: int) -> tuple[Call, ...]:
-    """The signals of one NVLink, by link_name."""
-    errors = (
-        ("crc_flit_errors", pynvml.NVML_NVLINK_ERROR_DL_CRC_FLIT),
-        ("crc_data_errors", pynvml.NVML_NVLINK_ERROR_DL_CRC_DATA),
-        ("replays", pynvml.NVML_NVLINK_ERROR_DL_REPLAY),
-        ("recoveries", pynvml.NVML_NVLINK_ERROR_DL_RECOVERY),
-    )
-    active = _one(link_name(link, "active"), pynvml.nvmlDeviceGetNvLinkState, link)
-    read = pynvml.nvmlDeviceGetNvLinkErrorCounter
-    return (active, *(_one(link_name(link, name), read, link, code) for name, code in errors))
+def link_state(link: int) -> Call:
+    """Is the NVLink up?"""
+    return _one(f"link {link}", pynvml.nvmlDeviceGetNvLinkState, link)
 
 
 def memory(uuid: str, old: set[str]) -> Call:
@@ -165,6 +195,9 @@ def _memory_values(info: Any, reserved: float | None) -> Sequence[float | None]:
     # A GPU that shares the host's memory has none of its own; some drivers then answer with zeros.
     if info.total == 0:
         return (None, None, None, None)
+    # Also what should be negative: the figures have no sign.
+    if max(info.free, info.used, reserved or 0) > info.total:
+        raise ValueError("NVML's figures of its memory contradict each other")
     return (float(info.total), float(info.free), float(info.used), reserved)
 
 

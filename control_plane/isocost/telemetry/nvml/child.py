@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
+import os
+import select
+import sys
 import time
 from typing import BinaryIO
 
@@ -10,24 +12,20 @@ from isocost.telemetry.nvml.messages import READING, SCANNING, send
 from isocost.telemetry.nvml.output import to_parent
 from isocost.telemetry.nvml.reader import Reader
 
-LOOPS = ("load", "condition")
 
-
-def main(arguments: list[str] | None = None) -> None:
-    """Read until nobody listens."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("loop", choices=LOOPS)
-    parser.add_argument("--interval-s", type=float, required=True)
-    parser.add_argument("--rescan-s", type=float, required=True)
-    options = parser.parse_args(arguments)
+def main(loop: str, interval_s: str, rescan_s: str) -> None:
+    """Read ``loop`` (load or condition) until nobody listens. A byte on the input: scan."""
     with to_parent() as out:
-        _run(options.loop, options.interval_s, options.rescan_s, out)
+        _run(loop, float(interval_s), float(rescan_s), out)
 
 
 def _run(loop: str, interval_s: float, rescan_s: float, out: BinaryIO) -> None:
-    reader = Reader(time.monotonic, rescan_s)
+    reader = Reader(time.monotonic, interval_s, rescan_s)
     next_s = time.monotonic()
     while True:
+        if _asked():
+            reader.look_again()
+        reader.look_at_slices()
         if reader.scan_due:
             send(out, SCANNING)
             reader.scan(xids=loop == "condition")
@@ -38,5 +36,12 @@ def _run(loop: str, interval_s: float, rescan_s: float, out: BinaryIO) -> None:
         time.sleep(next_s - time.monotonic() if next_s > time.monotonic() else 0)
 
 
+def _asked() -> bool:
+    """Was something written on the input? Its end says nothing: that shows on the output."""
+    if not select.select([sys.stdin], [], [], 0)[0]:
+        return False
+    return os.read(sys.stdin.fileno(), 4096) != b""
+
+
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pynvml
 
-from isocost.model import ABSENT, UNSUPPORTED, Signal, measured
+from isocost.telemetry.nvml.messages import ABSENT, UNSUPPORTED, Raw
 
 #: A GPU that reports Xids without end must not keep the reader.
 MAX_XIDS = 256
@@ -21,7 +21,7 @@ class XidEvents:
         self._set: Any = None
         self._uuids: dict[int | None, str] = {}
         self._count = 0
-        self.heard: Signal = ABSENT
+        self.heard: Raw = ABSENT
 
     def listen(self, gpus: Sequence[tuple[str, Any]]) -> None:
         """Listen to (UUID, handle); those that cannot be listened to are left out."""
@@ -50,7 +50,7 @@ class XidEvents:
         if events is not None:
             pynvml.nvmlEventSetFree(events)
 
-    def drain(self) -> tuple[tuple[tuple[str, int], ...], bool]:
+    def drain(self) -> tuple[list[tuple[str, int]], bool]:
         """What came since the last time as (UUID, Xid), and whether NVML is still listening:
         nothing but its time-out says that there was no more.
         """
@@ -69,8 +69,8 @@ class XidEvents:
             alive = self.listening
         self._count += len(found)
         if alive:
-            self.heard = measured(float(self._count))
-        return tuple(found), alive
+            self.heard = float(self._count)
+        return found, alive
 
 
 def _address(handle: Any) -> int | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from isocost.model import HealthSignals, Signal, SignalState
+from isocost.model import HealthSignals, Signal, SignalState, Xid, measured
 from isocost.telemetry.nvml.sample import GpuCondition
 
 _FROM_CONDITION = (
@@ -20,21 +19,26 @@ _FROM_CONDITION = (
     "temperature_celsius",
     "clocks_event_reasons",
     "compute_processes",
+    "pcie_replays_per_minute",
+    "nvlink_crc_errors_per_minute",
+    "nvlink_recoveries_per_minute",
 )
 
 
-def health_signals(condition: GpuCondition, reading: bool) -> HealthSignals:
+def health_signals(
+    condition: GpuCondition, reading: bool, xids: tuple[Xid, ...] = ()
+) -> HealthSignals:
     """``condition`` with ages as of its reading; not ``reading``: it does not come any more."""
     signals: dict[str, Any] = {
         name: _signal(getattr(condition, name), reading) for name in _FROM_CONDITION
     }
-    return HealthSignals(**signals)
+    return HealthSignals(**signals, xids=xids)
 
 
 def _signal(signal: Signal, reading: bool) -> Signal:
     """A measured signal's age goes: with it the same health would be told anew each time."""
     if signal.state is not SignalState.MEASURED:
         return signal
-    if reading:
-        return dataclasses.replace(signal, age_s=0.0)
-    return dataclasses.replace(signal, state=SignalState.STALE)
+    if not reading:
+        return Signal(SignalState.STALE, signal.value, signal.age_s)
+    return signal if signal.age_s == 0 else measured(signal.value)

@@ -5,21 +5,19 @@ said. Nothing that NVML does can stop or end the process that asks here.
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
-import dataclasses
-import logging
 import math
-import pickle
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from isocost.model import GpuSample
+from isocost.model import GpuSample, HealthSignals, Signal, Xid
 from isocost.telemetry.nvml.health import health_signals
-from isocost.telemetry.nvml.messages import HEADER, SCANNING
+from isocost.telemetry.nvml.messages import HEADER, READING, SCANNING, receive
+from isocost.telemetry.nvml.rises import Rises
+from isocost.telemetry.nvml.rounds import condition_round, load_round
 from isocost.telemetry.nvml.sample import (
     GpuCondition,
     GpuIdentity,
@@ -27,61 +25,69 @@ from isocost.telemetry.nvml.sample import (
     Item,
     Round,
     aged,
-    gpu_sample,
+    condition_signals,
+    load_signals,
+    older,
 )
+from isocost.telemetry.nvml.trouble import Trouble
+from isocost.telemetry.nvml.xids import RecentXids
 
-#: Utilisation and memory change with every step of an engine, the rest in seconds at most.
+#: Utilisation and memory change with every step of an engine.
 LOAD_INTERVAL_S = 0.2
-CONDITION_INTERVAL_S = 1.0
-#: Rounds without a new one for this long make values stale: a few missed ones.
-LOAD_FRESH_S = 1.0
-CONDITION_FRESH_S = 3.0
-#: A call that takes longer hangs. Of the slow loop's a GPU's PCIe throughput takes 40 ms, so that
-#: 16 GPUs are read in under a second.
+#: With FRESH_S, so that what happens to a GPU shows within a second.
+CONDITION_INTERVAL_S = 0.5
+#: Without a new round for this long values are stale. A round of the slow loop takes 90 ms, so that
+#: values are 0.6 s old before the next one is there.
+LOAD_FRESH_S = 0.75
+CONDITION_FRESH_S = 0.75
+#: A call that takes longer hangs. The slow loop's first round waits 40 ms for each GPU's PCIe
+#: throughput: less than a second for 16 GPUs.
 LOAD_PATIENCE_S = 2.0
-CONDITION_PATIENCE_S = 10.0
+CONDITION_PATIENCE_S = 3.0
 #: Initialising takes seconds where the driver wakes eight GPUs for it.
 SCAN_PATIENCE_S = 60.0
-#: A GPU or a slice that came shows after this, one that went at once. Not more often: for that NVML
-#: is initialised again.
+#: A GPU or a slice that was asked for and is not listed is looked for so often. Not more often: for
+#: that NVML is initialised again, and meanwhile nothing is read.
 RESCAN_S = 30.0
 #: Between the end of a reader and the next one: twice as long each time, until one has lived.
 BACKOFF_MIN_S = 0.5
 BACKOFF_MAX_S = 30.0
 #: An agent that ends waits so long for a reader that it killed.
 KILL_PATIENCE_S = 1.0
-#: Xids that nobody has asked for; the oldest go first.
-MAX_XIDS = 1024
 
 _CHILD = "isocost.telemetry.nvml.child"
 
 Dataclass = TypeVar("Dataclass")
 
-log = logging.getLogger(__name__)
-
 
 class NvmlProcess(Generic[Item]):
-    """One reader's process: ``run`` keeps one alive, ``latest`` is what was last heard."""
+    """One reader's process: ``run`` keeps one alive, ``latest`` is what was last heard. ``decode``
+    makes a round of what it sends.
+    """
 
     def __init__(
         self,
         loop: str,
+        decode: Callable[[dict[str, Any]], Round[Item]],
         interval_s: float,
         fresh_s: float,
         patience_s: float,
         rescan_s: float = RESCAN_S,
+        trouble: Trouble | None = None,
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._loop = loop
-        self._arguments = ("--interval-s", f"{interval_s}", "--rescan-s", f"{rescan_s}")
+        self._decode: Callable[[dict[str, Any]], Round[Item]] = decode
+        self._arguments = (loop, f"{interval_s}", f"{rescan_s}")
         self._fresh_s = fresh_s
         self._patience_s = patience_s
+        self._trouble = trouble or Trouble()
         self._environment = environment
         self._clock = clock
         self._round: Round[Item] | None = None
-        self._xids: collections.deque[tuple[str, int]] = collections.deque(maxlen=MAX_XIDS)
-        self._told: str | None = None
+        self._by_uuid: dict[str, Item] = {}
+        self._input: asyncio.StreamWriter | None = None
         self._alive = False
         #: Set by the first round.
         self.heard = asyncio.Event()
@@ -96,16 +102,12 @@ class NvmlProcess(Generic[Item]):
         return None if self._round is None else self.age(self._round)
 
     def find(self, uuid: str) -> Item | None:
-        """A GPU as it was in the last round: for ``age``."""
-        gpus = self._round.gpus if self._round is not None else ()
-        return next((gpu for gpu in gpus if gpu.identity.uuid == uuid), None)
+        """A GPU as it was in the last round."""
+        return self._by_uuid.get(uuid)
 
     def age(self, value: Dataclass) -> Dataclass:
         """What was made of the last round, with the ages and states of now."""
-        if self._round is None:
-            return value
-        fresh_s = self._fresh_s if self._alive else -1.0
-        aged_value: Dataclass = aged(value, self.round_age_s, fresh_s)
+        aged_value: Dataclass = aged(value, self.round_age_s, self.fresh)
         return aged_value
 
     @property
@@ -118,11 +120,10 @@ class NvmlProcess(Generic[Item]):
         """The reader lives, and its last round is not old."""
         return self._alive and self.round_age_s <= self._fresh_s
 
-    def take_xids(self) -> list[tuple[str, int]]:
-        """(UUID, Xid) of all since the last time."""
-        taken = list(self._xids)
-        self._xids.clear()
-        return taken
+    def look_again(self) -> None:
+        """Let the reader list the GPUs anew."""
+        if self._input is not None:
+            self._input.write(b"\n")
 
     async def run(self) -> None:
         """Until cancelled. At most one process at a time, also where one cannot be killed."""
@@ -139,8 +140,8 @@ class NvmlProcess(Generic[Item]):
         """One process from start to end."""
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", _CHILD, self._loop, *self._arguments),
-                stdin=asyncio.subprocess.DEVNULL,
+                *(sys.executable, "-m", _CHILD, *self._arguments),
+                stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env=self._environment,
                 # A Ctrl-C is for the agent, which then ends this process.
@@ -149,8 +150,9 @@ class NvmlProcess(Generic[Item]):
         except OSError as error:
             self._tell(f"the {self._loop} reader did not start: {error}")
             return
-        assert process.stdout is not None
+        assert process.stdin is not None and process.stdout is not None
         self.pid, self.starts = process.pid, self.starts + 1
+        self._input = process.stdin
         try:
             reason = await self._listen(process.stdout)
             self._alive = False
@@ -166,37 +168,35 @@ class NvmlProcess(Generic[Item]):
                     await process.wait()
             raise
         finally:
-            self._alive, self.pid = False, None
+            self._alive, self.pid, self._input = False, None, None
+            process.stdin.close()
 
     async def _listen(self, pipe: asyncio.StreamReader) -> str:
         """Take its rounds; why there are no more."""
-        patience_s = SCAN_PATIENCE_S
+        scanning = True
         while True:
+            patience_s = SCAN_PATIENCE_S if scanning else self._patience_s
             try:
                 async with asyncio.timeout(patience_s):
                     (length,) = HEADER.unpack(await pipe.readexactly(HEADER.size))
-                    message = pickle.loads(await pipe.readexactly(length))
+                    message = receive(await pipe.readexactly(length))
             except TimeoutError:
-                return f"hangs: no word for {patience_s:g} s"
+                doing = " while NVML is initialised" if scanning else ""
+                return f"hangs: no word for {patience_s:g} s{doing}"
             except asyncio.IncompleteReadError:
                 return "died"
-            patience_s = SCAN_PATIENCE_S if message == SCANNING else self._patience_s
-            if not isinstance(message, Round):
+            scanning = message == SCANNING
+            if message in (SCANNING, READING):
                 continue
-            self._round, self._alive = message, True
+            self._round, self._alive = self._decode(message), True
+            self._by_uuid = {gpu.identity.uuid: gpu for gpu in self._round.gpus}
             self.heard.set()
-            self._xids.extend(message.xids)
-            self._tell(message.error)
+            self._tell(self._round.error)
+            for warning in self._round.warnings:
+                self._trouble.warn(warning)
 
     def _tell(self, error: str) -> None:
-        """Log what is wrong when it changes, and that it is over."""
-        if error == (self._told or ""):
-            return
-        if error:
-            log.warning("no GPU telemetry: %s", error)
-        else:
-            log.info("the %s reader reads the GPUs", self._loop)
-        self._told = error
+        self._trouble.tell(self._loop, error)
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -220,21 +220,48 @@ class Gpu:
         return self.load.lost or (self.condition is not None and self.condition.lost)
 
 
+def _older(signals: dict[str, Signal], loop: NvmlProcess[Any]) -> dict[str, Any]:
+    age_s, fresh = loop.round_age_s, loop.fresh
+    return {name: older(signal, age_s, fresh) for name, signal in signals.items()}
+
+
 class Nvml:
     """The machine's GPUs by both loops. Each has its own process, so that neither a call that
     takes 20 ms nor one that hangs delays the other loop.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._rises = Rises()
+        self._xids = RecentXids()
+        self._looked_s: float | None = None
+        #: Made of the last round for ``sample``, which is asked more often.
+        self._slow: dict[str, dict[str, Signal]] = {}
+        self._health: dict[tuple[str, bool], HealthSignals] = {}
+        trouble = Trouble()
         self.load: NvmlProcess[GpuLoad] = NvmlProcess(
-            "load", LOAD_INTERVAL_S, LOAD_FRESH_S, LOAD_PATIENCE_S, environment=environment
+            "load",
+            load_round,
+            LOAD_INTERVAL_S,
+            LOAD_FRESH_S,
+            LOAD_PATIENCE_S,
+            trouble=trouble,
+            environment=environment,
+            clock=clock,
         )
         self.condition: NvmlProcess[GpuCondition] = NvmlProcess(
             "condition",
+            self._take_condition,
             CONDITION_INTERVAL_S,
             CONDITION_FRESH_S,
             CONDITION_PATIENCE_S,
+            trouble=trouble,
             environment=environment,
+            clock=clock,
         )
 
     async def run(self) -> None:
@@ -249,23 +276,28 @@ class Nvml:
         await self.condition.heard.wait()
 
     def sample(self, uuid: str) -> GpuSample:
-        """What an agent reports of a GPU or MIG slice: nothing known where NVML does not list it.
-        It ages only what it needs, which is a small part of a GPU's signals.
+        """What an agent reports of a GPU or MIG slice: nothing known where NVML does not list it;
+        then it is looked for. It ages only what it needs, which is a small part of a GPU's signals.
         """
         load = self.load.find(uuid)
         if load is None:
+            self._look_for_it()
             return GpuSample(uuid)
-        sample = self.load.age(gpu_sample(load, None))
+        fast = _older(load_signals(load), self.load)
         condition = self.condition.find(uuid)
         if condition is None:
-            return dataclasses.replace(sample, lost=load.lost)
-        slow = self.condition.age(gpu_sample(load, condition))
-        return dataclasses.replace(
-            sample,
-            pcie_bytes_per_s=slow.pcie_bytes_per_s,
-            nvlink_active_fraction=slow.nvlink_active_fraction,
+            return GpuSample(uuid, **fast, lost=load.lost)
+        if uuid not in self._slow:
+            self._slow[uuid] = condition_signals(condition)
+        fresh = self.condition.fresh
+        if (uuid, fresh) not in self._health:
+            self._health[uuid, fresh] = health_signals(condition, fresh, self.xids(uuid))
+        return GpuSample(
+            uuid,
+            **fast,
+            **_older(self._slow[uuid], self.condition),
             lost=load.lost or condition.lost,
-            health=health_signals(condition, self.condition.fresh),
+            health=self._health[uuid, fresh],
             health_age_s=self.condition.round_age_s,
         )
 
@@ -277,6 +309,26 @@ class Nvml:
             Gpu(load, by_uuid.get(load.identity.uuid)) for load in (loads.gpus if loads else ())
         )
 
-    def take_xids(self) -> list[tuple[str, int]]:
-        """(UUID, Xid) of all since the last time."""
-        return self.condition.take_xids()
+    def xids(self, uuid: str) -> tuple[Xid, ...]:
+        """Those of the last ten minutes on a GPU; on a MIG slice, those of its GPU."""
+        load = self.load.find(uuid)
+        gpu = uuid if load is None else load.identity.parent_uuid or uuid
+        return self._xids.of(gpu, self._clock())
+
+    def _take_condition(self, message: dict[str, Any]) -> Round[GpuCondition]:
+        condition = condition_round(message, self._rises)
+        for uuid, xid in condition.xids:
+            self._xids.hear(uuid, xid, condition.taken_s)
+        self._slow.clear()
+        self._health.clear()
+        return condition
+
+    def _look_for_it(self) -> None:
+        """A GPU may have come since NVML was initialised."""
+        now_s = self._clock()
+        if not self.load.heard.is_set():
+            return
+        if self._looked_s is None or now_s - self._looked_s >= RESCAN_S:
+            self._looked_s = now_s
+            self.load.look_again()
+            self.condition.look_again()

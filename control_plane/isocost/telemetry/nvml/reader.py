@@ -1,82 +1,77 @@
 """Reads the machine's GPUs through NVML, in a process of its own (child): a call can hang, or end
-the process.
+the process. Its rounds are plain values (messages); rounds makes types of them.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import pynvml
 
-from isocost.model import ABSENT, UNSUPPORTED, Signal, SignalState, measured
+from isocost.telemetry.nvml import devices
 from isocost.telemetry.nvml.calls import (
     CONDITION,
+    IN_TURN,
     LOAD,
     LOST,
+    SLICE_GONE,
     UNSUPPORTING,
     WITHOUT_DRIVER,
     Call,
     compute_processes,
-    link_calls,
-    link_name,
     memory,
-    text,
 )
+from isocost.telemetry.nvml.devices import Device
 from isocost.telemetry.nvml.events import XidEvents
-from isocost.telemetry.nvml.sample import (
-    GpuCondition,
-    GpuIdentity,
-    GpuLoad,
-    GpuProcess,
-    Item,
-    NvLink,
-    Round,
-    aged,
-)
+from isocost.telemetry.nvml.messages import ABSENT, UNSUPPORTED, Raw
 
 #: After a lost GPU or driver, at first; then twice as long each time, up to the usual time between
 #: two scans.
 RESCAN_SOON_S = 1.0
+#: GPUs whose calls that wait are made in one round: 80 ms of it.
+TURN_GPUS = 2
+#: MIG slices that come or go are looked for so often.
+SLICES_S = 0.4
+#: So late may a value that is read in turn be before it is stale: as a round may.
+TURN_LATE_S = 0.75
+
+Signals = dict[str, Raw]
 
 
-@dataclass(slots=True)
-class _Device:
-    """``handle`` None: known from an earlier scan, and NVML does not open it now."""
+class _Turn(NamedTuple):
+    """What was read of a GPU in its turn, and when."""
 
-    handle: Any
-    identity: GpuIdentity
-    links: tuple[tuple[int, str], ...] = ()
-    lost: bool = False
-    #: As of the last time that they could be read.
-    processes: tuple[GpuProcess, ...] = ()
-
-    @property
-    def is_slice(self) -> bool:
-        return self.identity.parent_uuid != ""
+    signals: Signals
+    taken_s: float
 
 
 class Reader:
-    """One user of NVML; not for threads. ``clock`` is monotonic.
+    """One user of NVML; not for threads. ``clock`` is monotonic, ``interval_s`` between rounds.
 
     A value that cannot be read is the last one, stale, with its age; absent if there was none.
-    NVML's list of GPUs and slices is as of its initialisation, so it is initialised again every
-    ``rescan_s`` to see those that came.
+    NVML's list of GPUs and slices is as of its initialisation, so it is initialised again where
+    one is missed; not without a reason: on a real machine nothing can be read meanwhile.
     """
 
-    def __init__(self, clock: Callable[[], float], rescan_s: float) -> None:
+    def __init__(self, clock: Callable[[], float], interval_s: float, rescan_s: float) -> None:
         self._clock = clock
+        self._interval_s = interval_s
         self._rescan_s = rescan_s
         self._open = False
-        self._scan_at_s = clock()
+        self._scan_at_s = self._slices_at_s = clock()
         self._soon_s = RESCAN_SOON_S
         self._trouble = False
         self._error = ""
-        self._devices: list[_Device] = []
+        self._warnings: list[str] = []
+        self._devices: list[Device] = []
         self._events = XidEvents()
-        self._kept: dict[tuple[str, str], tuple[float, float]] = {}
+        #: Heard and not told yet.
+        self._heard: list[tuple[str, int]] = []
+        #: By UUID and name, each value with the time at which it was read; by UUID.
+        self._kept: dict[str, dict[str, tuple[float, float]]] = {}
+        self._turns: dict[str, _Turn] = {}
         #: By UUID: GPUs on which only the first version of the memory call works.
         self._old_memory: set[str] = set()
 
@@ -84,9 +79,24 @@ class Reader:
     def scan_due(self) -> bool:
         return self._clock() >= self._scan_at_s
 
+    def look_again(self) -> None:
+        """Someone misses a GPU: scan before the next round."""
+        self._scan_at_s = self._clock()
+
+    def look_at_slices(self) -> None:
+        """Scan before the next round if a GPU's MIG slices are not those of the last scan."""
+        now_s = self._clock()
+        if now_s < self._slices_at_s:
+            return
+        self._slices_at_s = now_s + SLICES_S
+        for device in self._devices:
+            known = device.slices.keys()
+            if known and device.handle and devices.slices(device.handle).keys() != known:
+                self._scan_at_s = now_s
+
     def scan(self, xids: bool = False) -> None:
         """Open NVML anew and list its GPUs; ``xids``: listen for theirs."""
-        self._scan_at_s = self._clock() + self._rescan_s
+        self._scan_at_s = math.inf
         try:
             self._reopen()
             self._list()
@@ -94,56 +104,68 @@ class Reader:
         except pynvml.NVMLError as error:
             self._lose_driver(error)
             return
-        uuids = {"", *(device.identity.uuid for device in self._devices)}
-        self._kept = {key: value for key, value in self._kept.items() if key[0] in uuids}
+        uuids = {"", *(device.uuid for device in self._devices)}
+        self._kept = {uuid: self._kept.get(uuid, {}) for uuid in uuids}
+        self._turns = {uuid: turn for uuid, turn in self._turns.items() if uuid in uuids}
         if xids:
             self._events.listen(
-                [(d.identity.uuid, d.handle) for d in self._devices if d.handle and not d.is_slice]
+                [(d.uuid, d.handle) for d in self._devices if d.handle and not d.is_slice]
             )
 
-    def load(self) -> Round[GpuLoad]:
+    def load(self) -> dict[str, Any]:
         """The fast signals: a few short calls for each GPU."""
         started_s = self._begin()
-        gpus = [
-            GpuLoad(device.identity, **self._signals(device, self._load_calls(device)))
-            for device in self._devices
-        ]
-        self._end()
-        return Round(started_s, tuple(self._marked(gpus)), self._error)
-
-    def condition(self) -> Round[GpuCondition]:
-        """The slow signals: hundreds of calls, and 40 ms a GPU for its PCIe throughput."""
-        started_s = self._begin()
-        whole = {
-            device.identity.uuid: GpuCondition(
-                device.identity,
-                **self._signals(device, CONDITION),
-                links=tuple(self._link(device, *link) for link in device.links),
+        signals = {
+            device.uuid: self._signals(
+                device, (memory(device.uuid, self._old_memory), *LOAD), started_s
             )
             for device in self._devices
-            if not device.is_slice
         }
+        self._end()
+        lost = self._lost()
+        gpus = [_gpu(device, lost, signals[device.uuid]) for device in self._devices]
+        return self._round(started_s, gpus)
+
+    def condition(self) -> dict[str, Any]:
+        """The slow signals, and the Xids that came since the round before."""
+        started_s = self._begin()
+        whole = [device for device in self._devices if not device.is_slice]
+        signals, links, processes = {}, {}, {}
+        # What does not wait comes first, so that it is of one moment.
+        for device in whole:
+            signals[device.uuid] = self._signals(device, CONDITION, started_s)
+            states = self._signals(device, [link.state for link in device.links], started_s)
+            links[device.uuid] = tuple(
+                (link.number, link.remote, state)
+                for link, state in zip(device.links, states.values(), strict=True)
+            )
+        for device in self._devices:
+            processes[device.uuid] = self._processes(device, started_s)
+        xids, heard = self._xids(started_s)
+        due = {device.uuid for device in self._due(whole)}
+        fresh_s = self._interval_s * math.ceil(len(whole) / TURN_GPUS) + TURN_LATE_S
+        for device in whole:
+            if device.uuid in due:
+                taken = self._signals(device, IN_TURN, started_s)
+                self._turns[device.uuid] = _Turn(taken, started_s)
+            signals[device.uuid] |= self._turn(device, started_s, fresh_s)
+        self._end()
+        lost = self._lost()
         gpus = []
         for device in self._devices:
-            condition = whole[device.identity.parent_uuid or device.identity.uuid]
-            gpus.append(
-                dataclasses.replace(condition, identity=device.identity, **self._processes(device))
-            )
-        xids, alive = self._events.drain() if self._open else ((), False)
-        heard = self._events.heard
-        if alive:
-            self._keep("", "xids", heard)
-        else:
-            heard = self._last("", "xids") if heard.known else heard
-            self._trouble = self._trouble or self._events.listening
-        self._end()
-        return Round(started_s, tuple(self._marked(gpus)), self._error, xids, heard)
+            parent = device.parent_uuid or device.uuid
+            count, listed = processes[device.uuid]
+            gpu = _gpu(device, lost, {**signals[parent], "compute_processes": count})
+            gpus.append({**gpu, "links": links[parent], "processes": listed})
+        return {**self._round(started_s, gpus), "xids": xids, "xids_heard": heard}
 
     # -- Scanning ------------------------------------------------------------------------------
 
     def _reopen(self) -> None:
         if self._open:
             self._open = False
+            # What makes a scan necessary is often an Xid as well.
+            self._heard += self._events.drain()[0]
             # Nothing of the former state is worth an error: it is left either way.
             for close in (self._events.close, pynvml.nvmlShutdown):
                 try:
@@ -154,24 +176,13 @@ class Reader:
         self._open = True
 
     def _list(self) -> None:
-        found: list[_Device] = []
-        unreadable = 0
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            try:
-                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-                device = _Device(handle, _identity(handle), _links(handle))
-                found += [device, *_slices(device)]
-            except pynvml.NVMLError as error:
-                if error.value in WITHOUT_DRIVER:
-                    raise
-                # A container may not see all the GPUs of its machine.
-                unreadable += error.value != pynvml.NVML_ERROR_NO_PERMISSION
+        found, unreadable = devices.find()
         # A GPU that NVML lists but does not open has no UUID there: it is one of those that went.
-        uuids = {device.identity.uuid for device in found}
-        gone = [device for device in self._devices if device.identity.uuid not in uuids]
+        uuids = {device.uuid for device in found}
+        gone = [device for device in self._devices if device.uuid not in uuids]
         lost = [device for device in gone if not device.is_slice][:unreadable]
-        lost_uuids = {device.identity.uuid for device in lost}
-        lost += [device for device in gone if device.identity.parent_uuid in lost_uuids]
+        lost_uuids = {device.uuid for device in lost}
+        lost += [device for device in gone if device.parent_uuid in lost_uuids]
         for device in lost:
             device.handle = None
         self._devices = found + lost
@@ -188,6 +199,7 @@ class Reader:
     def _begin(self) -> float:
         for device in self._devices:
             device.lost = device.handle is None and not self._error
+            device.silent = device.handle is None
             self._trouble = self._trouble or device.handle is None
         return self._clock()
 
@@ -200,131 +212,110 @@ class Reader:
             self._soon_s = min(2 * self._soon_s, self._rescan_s)
         self._trouble = False
 
-    def _marked(self, gpus: Sequence[Item]) -> Iterator[Item]:
-        lost = {device.identity.uuid for device in self._devices if device.lost}
-        for gpu in gpus:
-            gone = gpu.identity.uuid in lost or gpu.identity.parent_uuid in lost
-            yield dataclasses.replace(gpu, lost=gone)
+    def _round(self, started_s: float, gpus: list[dict[str, Any]]) -> dict[str, Any]:
+        warnings, self._warnings = self._warnings, []
+        return {"taken_s": started_s, "gpus": gpus, "error": self._error, "warnings": warnings}
 
-    def _signals(self, device: _Device, calls: Iterable[Call]) -> dict[str, Any]:
-        signals: dict[str, Any] = {}
-        for call in calls:
-            signals |= self._read(device, call)
-        return signals
+    def _lost(self) -> set[str]:
+        return {device.uuid for device in self._devices if device.lost}
 
-    def _load_calls(self, device: _Device) -> tuple[Call, ...]:
-        return (memory(device.identity.uuid, self._old_memory), *LOAD)
+    def _due(self, whole: list[Device]) -> list[Device]:
+        """Whose turn it is: those read longest ago. One that was never read does not wait."""
+        new = [device for device in whole if device.uuid not in self._turns]
+        known = [d for d in whole if d.uuid in self._turns and not d.silent]
+        known.sort(key=lambda device: self._turns[device.uuid].taken_s)
+        return new + known[:TURN_GPUS]
 
-    def _link(self, device: _Device, link: int, remote: str) -> NvLink:
-        signals = self._signals(device, link_calls(link))
-        prefix = len(link_name(link, ""))
-        return NvLink(link, remote, **{name[prefix:]: signals[name] for name in signals})
+    def _turn(self, device: Device, now_s: float, fresh_s: float) -> Signals:
+        """What was read last in its turn, as of now."""
+        signals, taken_s = self._turns[device.uuid]
+        by_s = now_s - taken_s
+        fresh = not device.silent and by_s <= fresh_s
+        return signals if by_s == 0 and fresh else _aged(signals, by_s, fresh)
 
-    def _processes(self, device: _Device) -> dict[str, Any]:
-        listed: list[GpuProcess] = []
+    def _xids(self, now_s: float) -> tuple[list[tuple[str, int]], Raw]:
+        xids, alive = self._events.drain() if self._open else ([], False)
+        xids, self._heard = self._heard + xids, []
+        heard = self._events.heard
+        if alive and isinstance(heard, float):
+            self._kept[""]["xids"] = (heard, now_s)
+        elif not alive:
+            heard = self._stale("", "xids", now_s) if isinstance(heard, float) else heard
+            self._trouble = self._trouble or self._events.listening
+        return xids, heard
+
+    def _processes(self, device: Device, now_s: float) -> tuple[Raw, list[tuple[int, Raw]]]:
+        listed: list[tuple[int, Raw]] = []
 
         def count(handle: Any) -> tuple[float]:
             for process in compute_processes(handle):
                 used = process.usedGpuMemory
-                known = UNSUPPORTED if used is None else measured(float(used))
-                listed.append(GpuProcess(process.pid, known))
+                listed.append((process.pid, UNSUPPORTED if used is None else float(used)))
             return (float(len(listed)),)
 
-        (signal,) = self._read(device, Call(("compute_processes",), count)).values()
-        if signal.state is SignalState.STALE:
-            listed = [aged(process, signal.age_s, fresh_s=-1.0) for process in device.processes]
-        else:
-            device.processes = tuple(listed)
-        return {"compute_processes": signal, "processes": tuple(listed)}
+        (raw,) = self._signals(device, [Call(("compute_processes",), count)], now_s).values()
+        if not isinstance(raw, tuple):
+            device.processes = listed
+            return raw, listed
+        return raw, [(pid, _older(memory, raw[2], False)) for pid, memory in device.processes]
 
-    def _read(self, device: _Device, call: Call) -> dict[str, Signal]:
-        """One call's signals; a failure is each one's own."""
-        uuid = device.identity.uuid
-        if device.handle is None:
-            return {name: self._last(uuid, name) for name in call.names}
-        try:
-            values = call.read(device.handle)
-        except pynvml.NVMLError as error:
-            return self._failed(device, call, error.value)
-        taken_s = self._clock()
-        for name, value in zip(call.names, values, strict=True):
-            if value is not None:
-                self._kept[uuid, name] = (value, taken_s)
-        return {
-            name: UNSUPPORTED if value is None else measured(value)
-            for name, value in zip(call.names, values, strict=True)
-        }
+    def _signals(self, device: Device, calls: Iterable[Call], now_s: float) -> Signals:
+        """All signals of some calls; a failure is that of one call."""
+        signals: Signals = {}
+        kept = self._kept[device.uuid]
+        for call in calls:
+            if device.handle is None:
+                signals.update(self._last(device.uuid, call, now_s))
+                continue
+            try:
+                values = call.read(device.handle)
+            except pynvml.NVMLError as error:
+                signals.update(self._failed(device, call, error.value, now_s))
+                continue
+            except ValueError as error:
+                self._warnings.append(f"{device.uuid}: {error}")
+                signals.update(self._last(device.uuid, call, now_s))
+                continue
+            for name, value in zip(call.names, values, strict=True):
+                if value is None:
+                    signals[name] = UNSUPPORTED
+                else:
+                    signals[name] = number = float(value)
+                    kept[name] = (number, now_s)
+        return signals
 
-    def _failed(self, device: _Device, call: Call, code: int) -> dict[str, Signal]:
+    def _failed(self, device: Device, call: Call, code: int, now_s: float) -> Signals:
         if code in UNSUPPORTING:
             return dict.fromkeys(call.names, UNSUPPORTED)
-        if code in LOST:
-            device.lost = True
-        self._trouble = self._trouble or code in LOST or code in WITHOUT_DRIVER
-        return {name: self._last(device.identity.uuid, name) for name in call.names}
+        if code in LOST or (device.is_slice and code in SLICE_GONE):
+            device.lost = device.silent = self._trouble = True
+        elif code in WITHOUT_DRIVER:
+            device.silent = self._trouble = True
+        return self._last(device.uuid, call, now_s)
 
-    def _keep(self, uuid: str, name: str, signal: Signal) -> None:
-        if signal.known:
-            self._kept[uuid, name] = (signal.value, self._clock())
+    def _last(self, uuid: str, call: Call, now_s: float) -> Signals:
+        return {name: self._stale(uuid, name, now_s) for name in call.names}
 
-    def _last(self, uuid: str, name: str) -> Signal:
-        kept = self._kept.get((uuid, name))
-        if kept is None:
-            return ABSENT
-        value, taken_s = kept
-        return Signal(SignalState.STALE, value, self._clock() - taken_s)
+    def _stale(self, uuid: str, name: str, now_s: float) -> Raw:
+        kept = self._kept[uuid].get(name)
+        return ABSENT if kept is None else (False, kept[0], now_s - kept[1])
 
 
-def _identity(handle: Any, parent: GpuIdentity | None = None) -> GpuIdentity:
-    uuid = text(pynvml.nvmlDeviceGetUUID(handle))
-    if parent is not None:
-        return GpuIdentity(uuid, parent.name, parent.pci_bus_id, parent.uuid)
-    return GpuIdentity(
-        uuid,
-        _or_unknown(lambda: pynvml.nvmlDeviceGetName(handle)),
-        _or_unknown(lambda: pynvml.nvmlDeviceGetPciInfo(handle).busId),
-    )
+def _gpu(device: Device, lost: set[str], signals: Signals) -> dict[str, Any]:
+    """A slice is lost with its GPU."""
+    return {
+        "identity": (device.uuid, device.name, device.pci_bus_id, device.parent_uuid),
+        "lost": device.uuid in lost or device.parent_uuid in lost,
+        "signals": signals,
+    }
 
 
-def _or_unknown(read: Callable[[], Any]) -> str:
-    """A name that cannot be read costs no GPU."""
-    try:
-        return text(read())
-    except (pynvml.NVMLError, UnicodeDecodeError):
-        return ""
+def _aged(signals: Signals, by_s: float, fresh: bool) -> Signals:
+    return {name: _older(raw, by_s, fresh) for name, raw in signals.items()}
 
 
-def _links(handle: Any) -> tuple[tuple[int, str], ...]:
-    """The NVLinks that the GPU has, each with the bus id at its other end."""
-    links = []
-    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
-        try:
-            pynvml.nvmlDeviceGetNvLinkState(handle, link)
-        except pynvml.NVMLError as error:
-            if error.value in UNSUPPORTING or error.value == pynvml.NVML_ERROR_INVALID_ARGUMENT:
-                continue
-        links.append((link, _remote(handle, link)))
-    return tuple(links)
-
-
-def _remote(handle: Any, link: int) -> str:
-    return _or_unknown(lambda: pynvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId)
-
-
-def _slices(device: _Device) -> list[_Device]:
-    """The MIG slices of a GPU; none where it has no such mode."""
-    slices = []
-    try:
-        if pynvml.nvmlDeviceGetMigMode(device.handle)[0] != 1:
-            return []
-        for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(device.handle)):
-            try:
-                handle = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(device.handle, index)
-            except pynvml.NVMLError as error:
-                if error.value != pynvml.NVML_ERROR_NOT_FOUND:
-                    raise
-                continue
-            slices.append(_Device(handle, _identity(handle, device.identity)))
-    except pynvml.NVMLError:
-        return slices
-    return slices
+def _older(raw: Raw, by_s: float, fresh: bool) -> Raw:
+    if raw is ABSENT or raw is UNSUPPORTED:
+        return raw
+    measured, value, age_s = raw if isinstance(raw, tuple) else (True, float(raw), 0.0)
+    return (measured and fresh, value, age_s + by_s)

@@ -1,4 +1,4 @@
-"""What NVML tells of a machine's GPUs, as frozen types: read in one process, used in another."""
+"""What NVML tells of a machine's GPUs, as frozen types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from isocost.model import ABSENT, UNSUPPORTED, GpuSample, Signal, SignalState, measured
+from isocost.model import ABSENT, UNSUPPORTED, GpuSample, Signal, SignalState
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +52,21 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True)
 class NvLink:
-    """One NVLink; ``active`` is 0 or 1, the errors are counters since the driver was loaded."""
+    """One NVLink; ``active`` is 0 or 1."""
 
     link: int
     remote_pci_bus_id: str = ""
     active: Signal = ABSENT
-    crc_flit_errors: Signal = ABSENT
-    crc_data_errors: Signal = ABSENT
-    replays: Signal = ABSENT
-    recoveries: Signal = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
 class GpuCondition:
     """The slow signals of one GPU; those of a MIG slice are its GPU's, its processes its own.
 
-    Counters are NVML's own numbers: they wrap and begin anew (counters.increase).
-    ``clocks_event_reasons`` is NVML's bit mask. ``processes`` is as of the count
-    ``compute_processes``.
+    Counters are NVML's own numbers, since the driver was loaded: they wrap and begin anew. Those of
+    NVLink are sums over the GPU's links. What the agent makes of them are the rises in the last
+    minute (rises): CRC errors of both kinds, recoveries with replays. ``clocks_event_reasons`` is
+    NVML's bit mask. ``processes`` is as of the count ``compute_processes``.
     """
 
     identity: GpuIdentity
@@ -93,6 +90,13 @@ class GpuCondition:
     power_watts: Signal = ABSENT
     clocks_event_reasons: Signal = ABSENT
     mig_enabled: Signal = ABSENT
+    nvlink_crc_flit_errors: Signal = ABSENT
+    nvlink_crc_data_errors: Signal = ABSENT
+    nvlink_replays: Signal = ABSENT
+    nvlink_recoveries: Signal = ABSENT
+    pcie_replays_per_minute: Signal = ABSENT
+    nvlink_crc_errors_per_minute: Signal = ABSENT
+    nvlink_recoveries_per_minute: Signal = ABSENT
     processes: tuple[GpuProcess, ...] = ()
     links: tuple[NvLink, ...] = ()
 
@@ -106,7 +110,8 @@ class Round(Generic[Item]):
 
     ``error``: why NVML as a whole did not answer, or "". ``xids`` are those heard since the round
     before, as (UUID, Xid), and ``xids_heard`` is their number since the reader began: silence
-    counts as measured only if NVML said that there is none.
+    counts as measured only if NVML said that there is none. ``warnings`` are for the log: readings
+    that cannot be true.
     """
 
     taken_s: float
@@ -114,58 +119,74 @@ class Round(Generic[Item]):
     error: str = ""
     xids: tuple[tuple[str, int], ...] = ()
     xids_heard: Signal = ABSENT
+    warnings: tuple[str, ...] = ()
 
 
-def aged(value: Any, by_s: float, fresh_s: float) -> Any:
-    """The same dataclass with every signal in it older by ``by_s``; a measured one that is then
-    older than ``fresh_s`` is stale.
-    """
+def aged(value: Any, by_s: float, fresh: bool) -> Any:
+    """The same dataclass with every signal in it older by ``by_s``, and stale unless ``fresh``."""
     changes = {
-        field.name: _aged(before, by_s, fresh_s)
+        field.name: _aged(before, by_s, fresh)
         for field in dataclasses.fields(value)
         if isinstance(before := getattr(value, field.name), Signal | tuple)
     }
     return dataclasses.replace(value, **changes)
 
 
-def _aged(value: Any, by_s: float, fresh_s: float) -> Any:
+def _aged(value: Any, by_s: float, fresh: bool) -> Any:
     if isinstance(value, Signal):
-        if not value.known:
-            return value
-        age_s = value.age_s + by_s
-        fresh = value.state is SignalState.MEASURED and age_s <= fresh_s
-        return Signal(SignalState.MEASURED if fresh else SignalState.STALE, value.value, age_s)
+        return older(value, by_s, fresh)
     return tuple(
-        aged(item, by_s, fresh_s) if dataclasses.is_dataclass(item) else item for item in value
+        aged(item, by_s, fresh) if dataclasses.is_dataclass(item) else item for item in value
     )
+
+
+def older(signal: Signal, by_s: float, fresh: bool) -> Signal:
+    """A signal as of ``by_s`` later, stale unless ``fresh``."""
+    if not signal.known:
+        return signal
+    state = signal.state if fresh else SignalState.STALE
+    return Signal(state, signal.value, signal.age_s + by_s)
 
 
 def gpu_sample(load: GpuLoad, condition: GpuCondition | None) -> GpuSample:
     """What an agent reports of a GPU."""
-    sample = GpuSample(
-        load.identity.uuid,
-        vram_total_bytes=load.memory_total_bytes,
-        vram_free_bytes=load.memory_free_bytes,
-        gpu_utilisation=load.gpu_utilisation,
-    )
-    if condition is None:
-        return sample
+    slow = {} if condition is None else condition_signals(condition)
+    return GpuSample(load.identity.uuid, **load_signals(load), **slow)
+
+
+def load_signals(load: GpuLoad) -> dict[str, Any]:
+    """Those of a GpuSample that come from the fast loop."""
+    return {
+        "vram_total_bytes": load.memory_total_bytes,
+        "vram_free_bytes": load.memory_free_bytes,
+        "gpu_utilisation": load.gpu_utilisation,
+    }
+
+
+def condition_signals(condition: GpuCondition) -> dict[str, Any]:
+    """Those of a GpuSample that come from the slow loop."""
+    return {
+        "pcie_bytes_per_s": total([condition.pcie_tx_bytes_per_s, condition.pcie_rx_bytes_per_s]),
+        "nvlink_active_fraction": _active_fraction(condition),
+    }
+
+
+def _active_fraction(condition: GpuCondition) -> Signal:
     links = [link.active for link in condition.links]
-    active = _sum(links) if links else UNSUPPORTED
-    return dataclasses.replace(
-        sample,
-        pcie_bytes_per_s=_sum([condition.pcie_tx_bytes_per_s, condition.pcie_rx_bytes_per_s]),
-        nvlink_active_fraction=dataclasses.replace(active, value=active.value / max(len(links), 1)),
-    )
+    if not links:
+        return UNSUPPORTED
+    active = total(links)
+    return Signal(active.state, active.value / len(links), active.age_s)
 
 
-def _sum(signals: Sequence[Signal]) -> Signal:
+def total(signals: Sequence[Signal]) -> Signal:
     """As good as its worst part."""
+    value, age_s, state = 0.0, 0.0, SignalState.MEASURED
     for signal in signals:
         if not signal.known:
             return signal
-    total = sum(signal.value for signal in signals)
-    age_s = max(signal.age_s for signal in signals)
-    if all(signal.state is SignalState.MEASURED for signal in signals):
-        return measured(total, age_s)
-    return Signal(SignalState.STALE, total, age_s)
+        value += signal.value
+        age_s = max(age_s, signal.age_s)
+        if signal.state is SignalState.STALE:
+            state = signal.state
+    return Signal(state, value, age_s)

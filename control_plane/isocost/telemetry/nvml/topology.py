@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import pynvml
 
 from isocost.telemetry.nvml.calls import text
-from isocost.telemetry.nvml.messages import send
+from isocost.telemetry.nvml.messages import write
 from isocost.telemetry.nvml.output import to_parent
 from isocost.telemetry.topology.facts import GpuFacts, NvLinkEnd, NvmlAnswer
 from isocost.telemetry.topology.machine import MAX_GPUS, LinkKind
@@ -35,7 +36,7 @@ Value = TypeVar("Value")
 
 def main() -> None:
     with to_parent() as out:
-        send(out, _answer())
+        write(out, pickle.dumps(_answer()))
 
 
 def _answer() -> NvmlAnswer:
