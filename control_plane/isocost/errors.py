@@ -74,6 +74,10 @@ def _shortened(line: str) -> str:
     return line if len(line) <= 120 else f"{line[:120]}..."
 
 
+class FitError(IsocostError):
+    """Measurements that no coefficients can be taken from: too few, too noisy, or collinear."""
+
+
 class DiscoveryError(IsocostError):
     """A discovery source gave no usable answer; the last good roster stays."""
 

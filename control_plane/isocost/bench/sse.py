@@ -47,6 +47,8 @@ class AnswerReader:
         self.node: str | None = None
         #: From the usage event; None until it came.
         self.output_tokens: int | None = None
+        #: The same; None where it does not tell.
+        self.input_tokens: int | None = None
 
     @property
     def failure(self) -> FailureKind | None:
@@ -101,6 +103,8 @@ class AnswerReader:
             usage = event.get("usage")
             if usage is not None:
                 self.output_tokens = _count(usage["completion_tokens"])
+                if usage.get("prompt_tokens") is not None:
+                    self.input_tokens = _count(usage["prompt_tokens"])
             fingerprint = event.get("system_fingerprint")
             if self.node is None and isinstance(fingerprint, str) and fingerprint:
                 self.node = fingerprint

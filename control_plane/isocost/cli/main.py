@@ -24,6 +24,7 @@ COMMANDS = {
     "drain": "isocost.cli.drain",
     "undrain": "isocost.cli.undrain",
     "weight": "isocost.cli.weight",
+    "calibrate": "isocost.cli.calibrate",
     "topology": "isocost.cli.topology",
     "config check": "isocost.cli.config_check",
     "config bootstrap": "isocost.cli.config_bootstrap",

@@ -1,0 +1,1 @@
+"""`isocost calibrate`: what requests cost an engine, measured and fitted."""
