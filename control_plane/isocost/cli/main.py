@@ -69,14 +69,22 @@ def build_parser(modules: dict[str, ModuleType]) -> argparse.ArgumentParser:
     return parser
 
 
+def _modules(arguments: Sequence[str]) -> dict[str, ModuleType]:
+    """The commands that ``arguments`` may mean: a daemon does not hold the code of all the others.
+    Where they name none, all of them, for the help that follows.
+    """
+    meant = [name for name in COMMANDS if name.split(" ")[0] in arguments[:1]]
+    return {name: importlib.import_module(COMMANDS[name]) for name in meant or COMMANDS}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is its exit code."""
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    arguments = sys.argv[1:] if argv is None else list(argv)
     try:
-        modules = {name: importlib.import_module(path) for name, path in COMMANDS.items()}
-        args = build_parser(modules).parse_args(argv)
+        args = build_parser(_modules(arguments)).parse_args(arguments)
         return int(args.run(args))
     except ConfigError as error:
         print(printable(str(error)), file=sys.stderr)
