@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from aiohttp import web
+from prometheus_client import start_http_server
 
 from isocost.agent_metrics import AgentMetrics
 from isocost.config import AgentConfig
@@ -24,7 +24,7 @@ from isocost.telemetry.machine import Machine
 from isocost.telemetry.nvml.process import Gpu
 from isocost.telemetry.report import encode_report
 from isocost.telemetry.sampler import NodeSampler, sample_all
-from isocost.telemetry.scrape import TIMEOUT_S, open_session
+from isocost.telemetry.scrape import TIMEOUT_S, Pages
 from isocost.telemetry.uplink import Newest, Uplink
 
 #: How much of a tick a sample may wait for slow pages.
@@ -46,9 +46,9 @@ class MachineSample:
 
 async def sample_once(config: AgentConfig) -> MachineSample:
     """One patient sample."""
-    async with open_session() as session:
+    async with Pages() as pages:
         machine = Machine(config)
-        samplers = [NodeSampler(node, session, machine) for node in config.nodes]
+        samplers = [NodeSampler(node, pages, machine) for node in config.nodes]
         async with _reading(machine):
             await asyncio.gather(*(sampler.read_handles() for sampler in samplers))
             nodes = await sample_all(samplers, TIMEOUT_S + 1)
@@ -59,11 +59,11 @@ async def run_agent(config: AgentConfig) -> None:
     """Sample and report until cancelled. StartError names the address that could not be bound."""
     newest = Newest()
     uplink = Uplink(config.control_plane, newest, random.Random())
-    async with open_session() as session:
+    async with Pages() as pages:
         machine = Machine(config)
-        samplers = [NodeSampler(node, session, machine) for node in config.nodes]
+        samplers = [NodeSampler(node, pages, machine) for node in config.nodes]
         metrics = AgentMetrics(samplers, machine.nvml, uplink)
-        async with _pages(config.http, metrics), asyncio.TaskGroup() as group:
+        async with _serving(config.http, metrics), asyncio.TaskGroup() as group:
             group.create_task(uplink.run())
             group.create_task(machine.run())
             for sampler in samplers:
@@ -97,43 +97,25 @@ async def _reading(machine: Machine) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _pages(address: str | None, metrics: AgentMetrics) -> AsyncIterator[None]:
-    """While the agent's HTTP pages are served, if they are wanted."""
+async def _serving(address: str | None, metrics: AgentMetrics) -> AsyncIterator[None]:
+    """While metrics are served, if they are wanted."""
     if address is None:
         yield
         return
-    runner = web.AppRunner(_application(metrics), access_log=None)
-    await runner.setup()
-    try:
-        await _bind(runner, address)
-        log.info("serving metrics on http://%s/metrics", address)
-        yield
-    finally:
-        await runner.cleanup()
-
-
-async def _bind(runner: web.AppRunner, address: str) -> None:
     host, _, port = address.rpartition(":")
     try:
-        await web.TCPSite(runner, host.strip("[]"), int(port)).start()
+        server, thread = start_http_server(int(port), host.strip("[]"), metrics.registry)
     except OSError as error:
         reason = error.strerror or str(error)
         raise StartError(f"cannot listen on {address}: {reason} (http)") from error
-
-
-def _application(metrics: AgentMetrics) -> web.Application:
-    app = web.Application()
-
-    async def page(_: web.Request) -> web.Response:
-        headers = {"content-type": "text/plain; version=0.0.4"}
-        return web.Response(body=metrics.page(), headers=headers)
-
-    async def healthz(_: web.Request) -> web.Response:
-        return web.json_response({"status": "ok"})
-
-    app.router.add_get("/metrics", page)
-    app.router.add_get("/healthz", healthz)
-    return app
+    log.info("serving metrics on http://%s/metrics", address)
+    try:
+        yield
+    finally:
+        # It may be waiting for this loop, to read what it shows.
+        await asyncio.to_thread(server.shutdown)
+        await asyncio.to_thread(thread.join)
+        server.server_close()
 
 
 async def serve(config: AgentConfig) -> None:

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -35,16 +36,19 @@ _COUNTERS = frozenset(
         "nvlink_recoveries",
     }
 )
+#: An agent that ends takes no more questions.
+_PATIENCE_S = 2.0
 _QUANTILES = (("p50", "0.5"), ("p99", "0.99"))
 
 
 class AgentMetrics(Collector):
-    """One registry per agent; what it reads is read at the scrape."""
+    """One registry per agent; what it reads is read at the scrape. Made in the agent's loop."""
 
     def __init__(self, samplers: Sequence[NodeSampler], nvml: Nvml | None, uplink: Uplink) -> None:
         self._samplers = samplers
         self._nvml = nvml
         self._uplink = uplink
+        self._loop = asyncio.get_running_loop()
         #: Of the last tick.
         self.samples: tuple[NodeSample, ...] = ()
         self.registry = CollectorRegistry()
@@ -57,17 +61,18 @@ class AgentMetrics(Collector):
         ProcessCollector(registry=self.registry)
         self.registry.register(self)
 
-    def page(self) -> bytes:
-        return generate_latest(self.registry)
-
     def describe(self) -> Iterator[Metric]:
         """Nothing is read before a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._agent()
-        yield from self._nodes()
-        yield from self._gpus(self._nvml.gpus() if self._nvml else ())
+        """Called in the server's thread: what changes in the loop is read there."""
+        reading = asyncio.run_coroutine_threadsafe(self._read(), self._loop)
+        return iter(reading.result(_PATIENCE_S))
+
+    async def _read(self) -> list[Metric]:
+        gpus = self._nvml.gpus() if self._nvml else ()
+        return [*self._agent(), *self._nodes(), *self._gpus(gpus)]
 
     def _agent(self) -> Iterator[Metric]:
         uplink = self._uplink

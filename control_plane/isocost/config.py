@@ -382,7 +382,7 @@ class AgentConfig(StrictSettings):
 
     name: Name
     control_plane: Endpoint = "127.0.0.1:18000"
-    #: Metrics and health; None: no pages.
+    #: Metrics; None: not served.
     http: Endpoint | None = "127.0.0.1:18081"
     #: A report that is a second old is stale.
     interval_ms: int = Field(200, ge=20, le=1_000)

@@ -47,7 +47,7 @@ class HttpEngine:
     def __init__(
         self,
         session: aiohttp.ClientSession,
-        pages: aiohttp.ClientSession,
+        pages: scrape.Pages,
         target: Target,
         seed: int,
     ) -> None:
@@ -159,7 +159,7 @@ async def connected(
             auto_decompress=False,
             headers={"accept-encoding": "identity", **headers},
         ) as session,
-        scrape.open_session() as pages,
+        scrape.Pages() as pages,
     ):
         yield HttpEngine(session, pages, target, seed)
 

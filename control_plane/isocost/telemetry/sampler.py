@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import aiohttp
-
 from isocost.config import AgentNodeSettings
 from isocost.model import (
     ABSENT,
@@ -30,7 +28,7 @@ from isocost.telemetry.handle_watch import HandleWatch
 from isocost.telemetry.instance import InstanceWatch
 from isocost.telemetry.machine import Machine
 from isocost.telemetry.node_gpus import NodeGpus
-from isocost.telemetry.scrape import Target
+from isocost.telemetry.scrape import Pages, Target
 
 #: A value from a page that did not come again is stale at once if the page failed, and after this
 #: if the page is only late; after ABSENT_S it is not known any more.
@@ -50,7 +48,7 @@ class NodeSampler:
     def __init__(
         self,
         settings: AgentNodeSettings,
-        session: aiohttp.ClientSession,
+        pages: Pages,
         machine: Machine | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -58,14 +56,14 @@ class NodeSampler:
         self._settings = settings
         self._clock = clock
         self._wall = wall
-        self._engine = Target(session, settings.metrics_url, self._read_engine, clock)
+        self._engine = Target(pages, settings.metrics_url, self._read_engine, clock)
         self._dcgm = (
-            Target(session, settings.dcgm_url, dcgm.read_page, clock)
+            Target(pages, settings.dcgm_url, dcgm.read_page, clock)
             if settings.dcgm_url is not None
             else None
         )
         self._own_clock = (
-            Target(session, settings.clock_url, clock_page.read_page, clock)
+            Target(pages, settings.clock_url, clock_page.read_page, clock)
             if settings.clock_url is not None
             else None
         )

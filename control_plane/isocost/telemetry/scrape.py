@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
-from typing import Generic, TypeVar
-
-import aiohttp
+import http.client
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, Self, TypeVar
 
 from isocost.errors import TelemetryError
+from isocost.telemetry.page_client import PageClient
 
 #: A loaded engine answers its metrics page late; one that needs longer than this is not answering.
 TIMEOUT_S = 2.0
-#: vLLM's page has 0.1 MB; more than this is something else.
-MAX_BYTES = 4 * 1024 * 1024
+#: More pages than a machine has nodes; a thread is only made for a page that waits.
+MAX_THREADS = 256
 #: A page that failed so often in a row is gone; one failure alone is often load or a hiccup.
 GONE_FAILURES = 5
 #: Nobody listens there: that is no hiccup.
@@ -23,14 +24,35 @@ _NOBODY_THERE = (errno.ECONNREFUSED, errno.EHOSTUNREACH)
 Page = TypeVar("Page")
 
 
-def open_session(timeout_s: float = TIMEOUT_S) -> aiohttp.ClientSession:
-    """A client for scraping: no cookies, no proxies, no compression to unpack."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=timeout_s),
-        headers={"Accept-Encoding": "identity"},
-    )
+class Pages:
+    """What scrapes have in common, while it is entered: threads, and the time that a page has."""
+
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        # As many as pages that are late at once: none waits for another.
+        self._threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="page")
+        self._clients: list[PageClient] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self._clients:
+            client.interrupt()
+        # One that is just connecting takes its time.
+        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        for client in self._clients:
+            client.close()
+
+    def client(self, url: str) -> Callable[[], Awaitable[str]]:
+        """What fetches a page: see PageClient.get."""
+        client = PageClient(url, self._timeout_s)
+        self._clients.append(client)
+
+        async def get() -> str:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, client.get)
+
+        return get
 
 
 class Target(Generic[Page]):
@@ -40,13 +62,12 @@ class Target(Generic[Page]):
 
     def __init__(
         self,
-        session: aiohttp.ClientSession,
+        pages: Pages,
         url: str,
         parse: Callable[[str], Page],
         clock: Callable[[], float],
     ) -> None:
-        self._session = session
-        self._url = url
+        self._get = pages.client(url)
         self._parse = parse
         self._clock = clock
         self._scrape: asyncio.Task[None] | None = None
@@ -76,16 +97,16 @@ class Target(Generic[Page]):
     async def _run(self) -> None:
         taken_s = self._clock()
         try:
-            page = self._parse(await self._fetch())
+            page = self._parse(await self._get())
         except TelemetryError as error:
             self._fail(str(error))
         except TimeoutError:
             self._fail("no answer in time")
-        except aiohttp.ClientConnectorError as error:
-            # Held down until the next good answer: an engine that starts fails in other ways too.
-            self._fail(str(error), GONE_FAILURES if error.errno in _NOBODY_THERE else 1)
-        except (aiohttp.ClientError, OSError) as error:
-            self._fail(str(error) or repr(error))
+        except (http.client.HTTPException, OSError) as error:
+            # Nobody there: held down until the next good answer, for an engine that starts fails in
+            # other ways too.
+            nobody = isinstance(error, OSError) and error.errno in _NOBODY_THERE
+            self._fail(str(error) or repr(error), GONE_FAILURES if nobody else 1)
         except (ValueError, ArithmeticError) as error:
             # A parser met what it was not written for: that must not pass for the last answer.
             self._fail(f"a page that cannot be read: {error!r}")
@@ -97,14 +118,3 @@ class Target(Generic[Page]):
         self.error = error
         self._failures += failures
         self.failures_total += 1
-
-    async def _fetch(self) -> str:
-        async with self._session.get(self._url, allow_redirects=False) as response:
-            if response.status != 200:
-                raise TelemetryError(f"HTTP status {response.status}")
-            body = bytearray()
-            async for data in response.content.iter_any():
-                body += data
-                if len(body) > MAX_BYTES:
-                    raise TelemetryError(f"page of more than {MAX_BYTES} bytes")
-        return body.decode("utf-8", "replace")

@@ -14,7 +14,7 @@ from isocost.config import AgentNodeSettings
 from isocost.fake.network import RETRANSMISSION_S
 from isocost.model import SignalState
 from isocost.telemetry.sampler import NodeSampler, sample_all
-from isocost.telemetry.scrape import open_session
+from isocost.telemetry.scrape import Pages
 from tests.unit.fake.node_client import DEADLINE_S, MODEL, NodeClient, running, until
 
 TEXT = "/v1/completions"
@@ -220,8 +220,8 @@ async def test_the_agent_calls_the_signals_of_stale_pages_stale_and_the_engine_u
         gpus=["GPU-1"],
     )
     now_s = 100.0
-    async with open_session(DEADLINE_S) as session:
-        sampler = NodeSampler(settings, session, clock=lambda: now_s)
+    async with Pages(DEADLINE_S) as pages:
+        sampler = NodeSampler(settings, pages, clock=lambda: now_s)
         (fresh,) = await sample_all([sampler], DEADLINE_S)
         await node.order("stale_metrics")
         now_s += 2.0

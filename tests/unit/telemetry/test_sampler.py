@@ -9,6 +9,7 @@ import pytest
 
 from isocost.model import ABSENT, NodeSample, Signal, SignalState, measured
 from isocost.telemetry import scrape
+from isocost.telemetry.page_client import MAX_BYTES
 from isocost.telemetry.sampler import ABSENT_S, FRESH_S, NodeSampler, sample_all
 from isocost.telemetry.scrape import GONE_FAILURES
 from tests.unit.telemetry.page_server import PageServer, metrics, page_server
@@ -37,11 +38,11 @@ class Bench:
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    async with page_server() as server, scrape.open_session() as session:
+    async with page_server() as server, scrape.Pages() as pages:
         benches: list[Bench] = []
         sampler = NodeSampler(
             server.settings,
-            session,
+            pages,
             clock=lambda: benches[0].now_s,
             wall=lambda: benches[0].wall_s,
         )
@@ -83,7 +84,7 @@ async def test_a_failed_scrape_makes_values_stale_with_their_age_then_absent(
     assert sample.node.instance_id == "n1@1000"
 
 
-@pytest.mark.parametrize("page", ["<html>", metrics() + "#" * scrape.MAX_BYTES])
+@pytest.mark.parametrize("page", ["<html>", metrics() + "#" * MAX_BYTES])
 async def test_a_page_that_is_none_or_too_large_is_a_failed_scrape(bench: Bench, page: str) -> None:
     await bench.known()
     bench.server.metrics = page
@@ -114,8 +115,8 @@ async def test_a_slow_page_holds_up_nobody_and_is_not_asked_again_meanwhile(
 
 
 async def test_a_page_that_never_comes_times_out() -> None:
-    async with page_server() as server, scrape.open_session(timeout_s=0.1) as session:
-        sampler = NodeSampler(server.settings, session)
+    async with page_server() as server, scrape.Pages(timeout_s=0.1) as pages:
+        sampler = NodeSampler(server.settings, pages)
         assert await sample_all([sampler], PATIENCE_S)
         server.go_on.clear()
         (sample,) = await sample_all([sampler], PATIENCE_S)
@@ -140,9 +141,9 @@ async def test_an_engine_is_down_only_after_failures_in_a_row_and_up_with_the_fi
 
 
 async def test_an_engine_that_refuses_is_down_at_once_until_it_answers_well() -> None:
-    async with scrape.open_session() as session:
+    async with scrape.Pages() as pages:
         async with page_server() as server:
-            sampler = NodeSampler(server.settings, session)
+            sampler = NodeSampler(server.settings, pages)
             assert await ups(sampler, 1) == [True]
         assert await ups(sampler, 1) == [False]
         async with page_server(server.port) as server:
@@ -156,8 +157,8 @@ async def test_a_parser_that_fails_is_a_failed_scrape() -> None:
     def parse(page: str) -> float:
         return float(int(page))
 
-    async with page_server() as server, scrape.open_session() as session:
-        target = scrape.Target(session, server.settings.metrics_url, parse, lambda: 0.0)
+    async with page_server() as server, scrape.Pages() as pages:
+        target = scrape.Target(pages, server.settings.metrics_url, parse, lambda: 0.0)
         server.metrics = "7"
         await target.start()
         assert target.good and target.page == 7.0
