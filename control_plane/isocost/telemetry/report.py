@@ -7,10 +7,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from functools import lru_cache
 
-from isocost.model import EngineSample, GpuSample, HealthSignals, NodeSample, Signal
+from isocost.model import EngineSample, GpuSample, HealthSignals, NodeSample, Signal, SignalState
 from isocost.node_message import encode_node
 from isocost.v1 import telemetry_pb2
+
+_UNKNOWN = {
+    state: telemetry_pb2.Signal(state=int(state))  # type: ignore[arg-type]
+    for state in (SignalState.ABSENT, SignalState.UNSUPPORTED)
+}
+#: More than a machine has.
+_GPUS = 256
 
 
 def encode_report(
@@ -43,6 +51,8 @@ def encode_sample(sample: NodeSample) -> telemetry_pb2.NodeSample:
 
 
 def encode_signal(signal: Signal) -> telemetry_pb2.Signal:
+    if not signal.known:
+        return _UNKNOWN[signal.state]
     return telemetry_pb2.Signal(
         state=int(signal.state),  # type: ignore[arg-type]
         value=signal.value,
@@ -59,12 +69,14 @@ def _gpu(gpu: GpuSample) -> telemetry_pb2.GpuSample:
         pcie_bytes_per_s=encode_signal(gpu.pcie_bytes_per_s),
         nvlink_active_fraction=encode_signal(gpu.nvlink_active_fraction),
         lost=gpu.lost,
-        health=b"" if gpu.health is None else _health(gpu.health).SerializeToString(),
+        health=b"" if gpu.health is None else _health(gpu.health),
         health_age_ms=round(gpu.health_age_s * 1e3),
     )
 
 
-def _health(health: HealthSignals) -> telemetry_pb2.HealthSignals:
+@lru_cache(_GPUS)
+def _health(health: HealthSignals) -> bytes:
+    """Remembered: it is mostly the same report after report."""
     signals = {
         field.name: encode_signal(getattr(health, field.name))
         for field in dataclasses.fields(health)
@@ -76,7 +88,7 @@ def _health(health: HealthSignals) -> telemetry_pb2.HealthSignals:
         )
         for xid in health.xids
     ]
-    return telemetry_pb2.HealthSignals(**signals, xids=xids)
+    return telemetry_pb2.HealthSignals(**signals, xids=xids).SerializeToString()
 
 
 def _engine(engine: EngineSample) -> telemetry_pb2.EngineSample:

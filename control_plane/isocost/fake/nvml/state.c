@@ -11,7 +11,8 @@
 
 #define CONTENT_SIZE (1024 * 1024)
 #define MAX_LINES 16384
-/* A folder is looked at so often: with many GPUs, a file each call would cost more than the call. */
+/* A file or a folder is looked at so often: at each call that would cost more than the call. */
+#define FILE_NS 50000
 #define FOLDER_NS 1000000
 
 typedef struct {
@@ -30,7 +31,7 @@ static char all_gpus[TEXT_SIZE];
 /* What was read last: its inodes, sizes and times in one number, and how it went. */
 static Mark seen;
 static nvmlReturn_t loaded = NVML_ERROR_DRIVER_NOT_LOADED;
-static unsigned long long folder_seen_ns;
+static unsigned long long look_at_ns;
 
 void sleep_ms(unsigned long long ms) {
   struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
@@ -115,15 +116,12 @@ static nvmlReturn_t load_folder(const char *path, Mark mark) {
   char full[4096];
   struct dirent **entries;
   struct stat file;
-  unsigned long long at_ns = now_ns();
-  if (folder_seen_ns != 0 && at_ns - folder_seen_ns < FOLDER_NS) return loaded;
   int count = scandir(path, &entries, is_shown, by_name);
   if (count < 0) return NVML_ERROR_DRIVER_NOT_LOADED;
   for (int i = 0; i < count; i++) {
     snprintf(full, sizeof full, "%s/%s", path, entries[i]->d_name);
     if (stat(full, &file) == 0) mark = marked(mark, &file);
   }
-  folder_seen_ns = at_ns;
   if (mark != seen) {
     int whole = 1;
     begin();
@@ -142,10 +140,13 @@ static nvmlReturn_t load_folder(const char *path, Mark mark) {
 /* Without a state there is no driver. Writers replace a file by a rename, so that it is never half
  * written. */
 static nvmlReturn_t load(void) {
+  unsigned long long at_ns = now_ns();
+  if (at_ns < look_at_ns) return loaded;
   const char *path = getenv(STATE_VARIABLE);
   struct stat now;
   if (path == NULL || stat(path, &now) != 0) return NVML_ERROR_DRIVER_NOT_LOADED;
   Mark mark = marked(1, &now);
+  look_at_ns = at_ns + (S_ISDIR(now.st_mode) ? FOLDER_NS : FILE_NS);
   if (S_ISDIR(now.st_mode)) return load_folder(path, mark);
   if (mark != seen) {
     begin();

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from isocost.model import ABSENT, UNSUPPORTED, Signal, SignalState
+from isocost.model import ABSENT, UNSUPPORTED, Signal, SignalState, measured
 from isocost.telemetry.nvml import messages
 from isocost.telemetry.nvml.messages import Raw
 from isocost.telemetry.nvml.rises import Rises
@@ -20,6 +20,7 @@ from isocost.telemetry.nvml.sample import (
 
 #: GPUs and slices of a machine whose links and names are the same in round after round.
 _MACHINE = 64
+_NUMBERS = 1024
 
 
 def load_round(raw: dict[str, Any]) -> Round[GpuLoad]:
@@ -77,4 +78,8 @@ def _signal(raw: Raw) -> Signal:
     if isinstance(raw, tuple):
         is_measured, value, age_s = raw
         return Signal(SignalState.MEASURED if is_measured else SignalState.STALE, value, age_s)
-    return Signal(SignalState.MEASURED, raw)
+    return _measured(raw)
+
+
+#: Most numbers are the same in round after round: zeros, widths, temperatures.
+_measured = lru_cache(_NUMBERS)(measured)
