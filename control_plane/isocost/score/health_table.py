@@ -49,26 +49,26 @@ class Action(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row: ``name`` labels metrics; ``looks_at``, ``clears`` and ``source`` are for people."""
+    """One row: ``name`` labels metrics; ``looks_at``, ``clears`` and ``source`` are for people.
+
+    ``under_load``: it holds only while the GPU works; ``after_s``: only if it is seen for so long.
+    """
 
     name: str
     action: Action
     looks_at: str
     clears: str
     source: str
+    under_load: bool = False
+    after_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalRow(Row):
-    """A row about one reading of a GPU's health, ``bad`` from some value on.
-
-    ``under_load``: only while the GPU works; ``after_s``: only if it is seen for so long.
-    """
+    """A row about one reading of a GPU's health, ``bad`` from some value on."""
 
     read: Callable[[HealthSignals], Signal]
     bad: Callable[[float], bool]
-    under_load: bool = False
-    after_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -194,7 +194,7 @@ class FleetStates:
         fault = np.where(down, ENGINE_DOWN, NO_FAULT)
         fault[silent & ~stale] = AGENT_SILENT
         drain_age_s = self._drain_ages_s(nodes, orders)
-        hardware = self._hardware.tick(nodes, samples, ages_s.tolist(), now_s)
+        hardware = self._hardware.tick(self._nodes, samples, ages_s.tolist(), now_s)
         present = (fault == NO_FAULT) & np.isnan(drain_age_s)
         acts, doubtful = self._limited(nodes, hardware.action, present, orders)
         found = evidence(observed, now_s, self._settings)

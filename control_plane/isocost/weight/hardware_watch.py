@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from isocost.model import HealthSignals, Node, NodeSample, SignalState
 from isocost.score.columns import Floats
 from isocost.score.hardware import Finding, Suspicion, gpu_findings, suspicions
-from isocost.score.health_table import CUDA_HANDLES, HOLD_S, STALE_S, Action, SignalRow
+from isocost.score.health_table import CUDA_HANDLES, HOLD_S, STALE_S, Action
 
 _KNOWN = (SignalState.MEASURED, SignalState.STALE)
 
@@ -20,15 +20,15 @@ _ROUNDS_KEPT = 4
 _LEAST_KEPT = 4096
 
 _Key = tuple[str, str, str | None, float]
+_ByNode = tuple[Floats, NDArray[np.int8], Mapping[str, tuple["Lasting", ...]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """A finding with the time at which it began and at which it was last seen, monotonic."""
+    """A finding with the time at which it began, monotonic."""
 
     finding: Finding
     since_s: float
-    seen_s: float
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,15 @@ class FleetHardware:
     ended: tuple[tuple[str, Finding], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What an object of health shows. ``only_under_load``: nothing while its GPU has no work."""
+
+    health: HealthSignals | None
+    suspicions: tuple[Suspicion, ...]
+    only_under_load: bool
+
+
 class HardwareWatch:
     """Remembers the findings, and what each object of health shows: a GPU's is the same object for
     as long as nothing changes.
@@ -53,8 +62,13 @@ class HardwareWatch:
 
     def __init__(self) -> None:
         #: By identity; the health that is kept with it makes the identity last.
-        self._shown: dict[int, tuple[HealthSignals | None, tuple[Suspicion, ...]]] = {}
+        self._shown: dict[int, _Shown] = {}
         self._lasting: dict[_Key, Lasting] = {}
+        self._seen_s: dict[_Key, float] = {}
+        #: Since when is seen what does not count yet.
+        self._early_s: dict[_Key, float] = {}
+        #: The last answer of _by_node and the nodes that it is of, while it is true.
+        self._answer: tuple[Sequence[Node], _ByNode] | None = None
 
     def tick(
         self,
@@ -64,31 +78,43 @@ class HardwareWatch:
         now_s: float,
     ) -> FleetHardware:
         """What holds at ``now_s``; ``ages_s`` is the time since each sample arrived."""
-        before = self._lasting
-        after = self._held(nodes, now_s) if before else {}
-        for name, finding in self._seen(nodes, samples, ages_s):
+        begun, early_s = [], {}
+        for name, finding in self._findings(nodes, samples, ages_s):
             key = (name, *finding.key)
-            former = before.get(key)
-            after[key] = Lasting(finding, former.since_s if former else now_s, now_s)
-        self._lasting = after
-        was = {key: item for key, item in before.items() if _counts(item, item.seen_s)}
-        now = {key: item for key, item in after.items() if _counts(item, item.seen_s)}
-        return FleetHardware(
-            *_by_node(nodes, now),
-            begun=tuple((key[0], item.finding) for key, item in now.items() if key not in was),
-            ended=tuple((key[0], item.finding) for key, item in was.items() if key not in now),
-        )
+            known = self._lasting.get(key)
+            since_s = known.since_s if known else self._early_s.get(key, now_s)
+            if known is None and now_s - since_s < finding.row.after_s:
+                early_s[key] = since_s
+                continue
+            self._seen_s[key] = now_s
+            if known is None:
+                begun.append((name, finding))
+            if known is None or known.finding.value != finding.value:
+                self._lasting[key] = Lasting(finding, since_s)
+                self._answer = None
+        self._early_s = early_s
+        ended = self._end(nodes, now_s)
+        if self._answer is None or self._answer[0] is not nodes:
+            self._answer = nodes, _by_node(nodes, self._lasting)
+        return FleetHardware(*self._answer[1], tuple(begun), ended)
 
-    def _held(self, nodes: Sequence[Node], now_s: float) -> dict[_Key, Lasting]:
-        """What was seen lately. What does not count yet ends as soon as it is not seen."""
+    def _end(self, nodes: Sequence[Node], now_s: float) -> tuple[tuple[str, Finding], ...]:
+        """Forget what was not seen for long, and what is of nodes that are gone."""
+        if not self._seen_s:
+            return ()
         names = {node.name for node in nodes}
-        return {
-            key: item
-            for key, item in self._lasting.items()
-            if key[0] in names and _counts(item, item.seen_s) and now_s - item.seen_s < HOLD_S
-        }
+        over = [
+            key
+            for key, seen_s in self._seen_s.items()
+            if now_s - seen_s >= HOLD_S or key[0] not in names
+        ]
+        for key in over:
+            del self._seen_s[key]
+        if over:
+            self._answer = None
+        return tuple((key[0], self._lasting.pop(key).finding) for key in over)
 
-    def _seen(
+    def _findings(
         self,
         nodes: Sequence[Node],
         samples: Sequence[NodeSample | None],
@@ -103,25 +129,26 @@ class HardwareWatch:
                 yield node.name, Finding(CUDA_HANDLES, None, 1.0)
             gpus += len(sample.gpus)
             for gpu in sample.gpus:
-                found = shown.get(id(gpu.health))
-                if found is None:
-                    found = shown[id(gpu.health)] = (gpu.health, suspicions(gpu.health))
+                of_health = shown.get(id(gpu.health))
+                if of_health is None:
+                    of_health = shown[id(gpu.health)] = _shown(gpu.health)
+                found = of_health.suspicions
+                if found and of_health.only_under_load and gpu.gpu_utilisation.value == 0.0:
+                    found = ()
                 links = gpu.nvlink_active_fraction
-                if found[1] or gpu.lost or (links.value < 1.0 and links.state in _KNOWN):
-                    for finding in gpu_findings(gpu, found[1], sample.taken_s, age_s):
+                if found or gpu.lost or (links.value < 1.0 and links.state in _KNOWN):
+                    for finding in gpu_findings(gpu, found, sample.taken_s, age_s):
                         yield node.name, finding
         if len(shown) > max(_ROUNDS_KEPT * gpus, _LEAST_KEPT):
             shown.clear()
 
 
-def _counts(item: Lasting, at_s: float) -> bool:
-    row = item.finding.row
-    return not isinstance(row, SignalRow) or at_s - item.since_s >= row.after_s
+def _shown(health: HealthSignals | None) -> _Shown:
+    found = suspicions(health)
+    return _Shown(health, found, all(item.row.under_load for item in found))
 
 
-def _by_node(
-    nodes: Sequence[Node], lasting: Mapping[_Key, Lasting]
-) -> tuple[Floats, NDArray[np.int8], Mapping[str, tuple[Lasting, ...]]]:
+def _by_node(nodes: Sequence[Node], lasting: Mapping[_Key, Lasting]) -> _ByNode:
     factor = np.ones(len(nodes))
     action = np.full(len(nodes), Action.IGNORE, dtype=np.int8)
     if not lasting:

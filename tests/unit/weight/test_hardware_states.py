@@ -7,6 +7,8 @@ import pytest
 from isocost.config import StateSettings
 from isocost.model import NodeState
 from isocost.score.health_table import HOLD_S
+from isocost.weight import fleet_states, lifecycle
+from isocost.weight.lifecycle import Facts, Life
 from tests.unit.hardware_samples import gpu, health, xids
 from tests.unit.weight.fleet_clock import TICK_S, FleetClock, Reason
 
@@ -59,6 +61,27 @@ def test_fatal_hardware_is_out_with_the_next_sample_and_comes_back_by_a_trial() 
         (W, Reason.HEALED),
         (SV, Reason.OK),
     ]
+
+
+def test_ill_hardware_is_not_looked_at_again_before_something_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = fleet()
+    clock.gpus |= {"a": FATAL, "b": PENDING, "c": FATAL}
+    clock.run(1.0)
+    assert (clock.count(E), clock.count(SU)) == (2, 1)
+    steps: list[Life] = []
+
+    def counted(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Life:
+        steps.append(life)
+        return lifecycle.step(life, facts, now_s, settings)
+
+    monkeypatch.setattr(fleet_states, "step", counted)
+    clock.run(2.0)
+    assert not steps
+    del clock.gpus["a"]
+    clock.run(HOLD_S + TICK_S)
+    assert steps
 
 
 def test_hardware_that_still_fails_after_its_ejection_fails_its_trial() -> None:
