@@ -149,6 +149,24 @@ def test_each_xid_is_a_finding_of_its_own_and_a_new_one_makes_it_last() -> None:
     assert watched.run(HOLD_S + TICK_S).findings == {}
 
 
+def test_a_finding_shows_and_does_what_its_value_is_now() -> None:
+    watched = Watched(with_gpus(A, gpu(links=0.9)), None)
+    watched.tick()
+    begun_s = watched.now_s
+    watched.samples[0] = with_gpus(A, gpu(links=0.25))
+    found = watched.tick()
+    assert (found.factor[0], shown(found)) == (0.25, [("nvlinks_down", "GPU-0", 0.25)])
+    assert (found.findings["a"][0].since_s, found.begun) == (begun_s, ())
+
+
+def test_findings_stay_with_their_nodes_when_the_roster_changes() -> None:
+    watched = Watched(with_gpus(B, gpu(links=0.5)), nodes=(B,))
+    assert watched.tick().factor.tolist() == [0.5]
+    watched.nodes, watched.samples = (A, B), [with_gpus(A, gpu()), with_gpus(B, gpu(links=0.5))]
+    found = watched.tick()
+    assert (found.factor.tolist(), found.begun) == ([1.0, 0.5], ())
+
+
 def test_a_node_that_left_the_roster_takes_its_findings_along() -> None:
     watched = Watched(with_gpus(A, gpu(lost=True)), with_gpus(B, gpu()))
     watched.tick()
