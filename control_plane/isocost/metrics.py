@@ -23,6 +23,8 @@ class FleetGauges:
     states: Mapping[str, int]
     #: By signal: nodes by what is known of it (measured, stale, ...).
     signals: Mapping[str, Mapping[str, int]]
+    #: By row of the health table: what it finds now, over all nodes and GPUs.
+    findings: Mapping[str, int]
     #: Signals that the policy works with and no node tells.
     missing_inputs: Sequence[str]
     decisions: Mapping[str, int]
@@ -49,6 +51,7 @@ _NODE_GAUGES: Sequence[tuple[str, str]] = (
     ("kv_tokens", "Tokens of open requests, expected answers included; NaN as above."),
     ("token_seconds", "Learned seconds per pending prompt token; NaN while not learned."),
     ("share_factor", "Part of its share that the node's state and answers leave it, in [0,1]."),
+    ("health", "Part of its share that the node's hardware leaves it, in [0,1]."),
 )
 
 
@@ -88,6 +91,14 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         missing.add_metric([signal], float(signal in fleet.missing_inputs))
     yield signals
     yield missing
+    findings = GaugeMetricFamily(
+        "isocost_health_findings",
+        "What the rows of the health table find, over all nodes and GPUs.",
+        labels=["row"],
+    )
+    for row, count in fleet.findings.items():
+        findings.add_metric([row], count)
+    yield findings
     reasons = GaugeMetricFamily(
         "isocost_decisions",
         "How the filters decided, since the start of this process.",

@@ -33,10 +33,12 @@ from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROUTES
 from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants, roster_constants
 from isocost.score.fit import ModelFit
+from isocost.score.health_table import Action
 from isocost.weight.capacity import capacity, relative_speed
 from isocost.weight.cost import Costs, costs
 from isocost.weight.decide import Decision, decide
 from isocost.weight.fleet_states import FleetStates, Orders
+from isocost.weight.hardware_watch import FleetHardware
 from isocost.weight.override import Override
 from isocost.weight.requests import RequestMean
 from isocost.weight.standing import Reason, Transition
@@ -175,6 +177,7 @@ class Pipeline:
             adopting=self.latest is None or not self._first.settled(now_s),
         )
         self._note(state.transitions)
+        _log_findings(state.hardware)
         decision = decide(
             nodes,
             samples,
@@ -197,7 +200,7 @@ class Pipeline:
             observed,
             decision,
             capacity(nodes, speed, decision.health, state.factor, overrides),
-            costs(speeds, request, decision.telemetry, observed, state.factor),
+            costs(speeds, request, decision.telemetry, observed, state.factor * decision.health),
             # Versions rise, also when the clock stands still or was set back.
             table_version=max(self.table_version + 1, unix_ms),
             at_s=now_s,
@@ -277,6 +280,27 @@ class Pipeline:
         standings = self.latest.decision.state.standings if self.latest else ()
         found = Counter(standing.state for standing in standings)
         return {state.name.lower(): found[state] for state in NodeState}
+
+
+def _log_findings(hardware: FleetHardware) -> None:
+    """A line for each finding that begins or ends, as far as there are not too many."""
+    for begins, changes in ((True, hardware.begun), (False, hardware.ended)):
+        for name, finding in changes[:_LOGGED_TRANSITIONS]:
+            action = finding.row.action
+            level = logging.WARNING if begins and action > Action.IGNORE else logging.INFO
+            log.log(
+                level,
+                "node %s, %s: %s%s %g (%s)",
+                name,
+                finding.gpu or "all GPUs",
+                "" if begins else "no longer ",
+                finding.row.name,
+                finding.value,
+                action.name.lower(),
+            )
+        more = len(changes) - _LOGGED_TRANSITIONS
+        if more > 0:
+            log.warning("%d more findings %s at once", more, "begin" if begins else "end")
 
 
 def _table_work(latest: Latest) -> TableWork:

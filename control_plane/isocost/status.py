@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -20,6 +21,9 @@ from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import Latest, Pipeline
 from isocost.push.ads import AdsService
 from isocost.score.columns import Column
+from isocost.score.hardware import unknown_rows
+from isocost.score.health_table import ROWS
+from isocost.weight.hardware_watch import FleetHardware, Lasting
 from isocost.weight.inputs import missing_inputs, signal_states
 
 #: Time that rows are made at once, so that the page of a large fleet holds no tick up. (A thread
@@ -112,11 +116,28 @@ def node_rows(
             "pcie_utilisation": _cell(decision.pcie_utilisation, index),
             "latency_ms": _cell(decision.latency_ms, index),
             "health": float(decision.health[index]),
+            "health_findings": [
+                finding_row(item, latest) for item in state.hardware.findings.get(node.name, ())
+            ],
+            "health_unknown": unknown_rows(sample, latest.ages_s[index]) if sample else None,
             "sample_age_s": latest.ages_s[index] if sample else None,
             "clock_offset_ms": _milliseconds(latest.clock_offsets_s[index]),
             "outcomes": observer.outcomes(node.id),
             **json_of(manual.of(node.name)),
         }
+
+
+def finding_row(item: Lasting, latest: Latest) -> dict[str, object]:
+    """``gpu`` is null for what is found of the whole node."""
+    age_s = latest.at_s - item.since_s
+    return {
+        "row": item.finding.row.name,
+        "action": item.finding.row.action.name.lower(),
+        "gpu": item.finding.gpu,
+        "value": item.finding.value,
+        "age_s": age_s,
+        "since_unix_s": latest.at_unix_s - age_s,
+    }
 
 
 def unseen_rows(latest: Latest | None, manual: Manual) -> list[dict[str, object]]:
@@ -186,6 +207,7 @@ def fleet_gauges(
     latest = pipeline.latest
     envoys = observer.envoys()
     columns = {}
+    findings = _findings(latest.decision.state.hardware if latest else None)
     signals: Mapping[str, Mapping[str, int]] = {}
     if latest is not None:
         signals = signal_states(latest.decision, latest.costs)
@@ -201,12 +223,14 @@ def fleet_gauges(
             "kv_tokens": np.where(observed.in_flight_known, observed.kv_tokens, np.nan).tolist(),
             "token_seconds": np.where(costs.token.known, costs.token.value, np.nan).tolist(),
             "share_factor": latest.decision.state.factor.tolist(),
+            "health": latest.decision.health.tolist(),
         }
     return FleetGauges(
         nodes=tuple(node.name for node in pipeline.nodes),
         columns=columns,
         states=pipeline.states(),
         signals=signals,
+        findings=findings,
         missing_inputs=missing_inputs(signals, policy),
         decisions=dict(vars(observer.decisions)),
         transitions=dict(pipeline.transitions),
@@ -223,6 +247,16 @@ def fleet_gauges(
         discovery_conflicts=len(registry.conflicts),
         discovery_file_bad=registry.file_error is not None,
     )
+
+
+def _findings(hardware: FleetHardware | None) -> dict[str, int]:
+    """By row of the health table, every row named."""
+    found = Counter(
+        item.finding.row.name
+        for items in (hardware.findings.values() if hardware else ())
+        for item in items
+    )
+    return {row.name: found[row.name] for row in ROWS}
 
 
 def signals_status(latest: Latest | None, policy: Policy) -> dict[str, object]:

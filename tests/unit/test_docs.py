@@ -1,4 +1,4 @@
-"""The documentation names every configuration key and every command."""
+"""The documentation names every configuration key, command, reason of a state and health row."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from isocost.cli.main import COMMANDS
 from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
 from isocost.config_file import load
+from isocost.score.health_table import ROWS
+from isocost.weight.standing import Reason
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,3 +51,19 @@ def test_every_command_has_a_help_page_with_an_example(
 )
 def test_the_example_configurations_are_good(kind: type[BaseModel], name: str) -> None:
     assert load(kind, ROOT / "docs" / "examples" / f"{name}.yaml")  # type: ignore[type-var]
+
+
+def test_the_health_table_is_the_one_in_the_code() -> None:
+    text = (ROOT / "docs" / "node-states.md").read_text()
+    header = "| row | looks at | does | ends | source |\n|---|---|---|---|---|\n"
+    rows = []
+    for row in ROWS:
+        cells = (f"`{row.name}`", row.looks_at, row.action.name.lower(), row.clears, row.source)
+        rows.append(f"| {' | '.join(cells)} |")
+    table = text.split(header)[1].split("\n\n")[0].splitlines()
+    assert table == rows
+
+
+def test_every_reason_of_a_state_is_documented() -> None:
+    text = (ROOT / "docs" / "node-states.md").read_text()
+    assert [reason for reason in Reason if f"`{reason}`" not in text] == []

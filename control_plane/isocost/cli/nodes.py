@@ -16,6 +16,7 @@ SUMMARY = "list the nodes with state, numbers, load and settings by hand"
 EXAMPLES = """  isocost nodes
   isocost nodes --json | jq '.nodes[] | select(.state != "serving")'
   isocost nodes --json | jq '.nodes[].signals.gpus[] | select(.lost)'
+  isocost nodes --json | jq '.nodes[] | {name, health_findings}'
 """
 
 Row = Mapping[str, Any]
@@ -55,6 +56,16 @@ def _field(key: str) -> Callable[[Row, float], str]:
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
     return read
+
+
+def _health(node: Row, _: float) -> str:
+    """The strongest finding, and how many more."""
+    findings = node["health_findings"]
+    if not findings:
+        return "-"
+    first, more = findings[0], len(findings) - 1
+    text = f"{first['row']} {first['value']:g}"
+    return f"{text} (+{more})" if more else text
 
 
 def _since(node: Row, _: float) -> str:
@@ -100,5 +111,6 @@ _COLUMNS: tuple[tuple[str, Callable[[Row, float], str]], ...] = (
     ("WAITING", _field("waiting")),
     ("FREE", _field("free_vram_share")),
     ("LATENCY_MS", _field("latency_ms")),
+    ("HEALTH", _health),
     ("BY HAND", _by_hand),
 )

@@ -15,7 +15,6 @@ from isocost.observe.latency import Latency
 from isocost.score.columns import Column, Floats, derived
 from isocost.score.constants import RosterConstants, roster_constants
 from isocost.score.entropy import EntropyTerms, entropy_terms
-from isocost.score.health import health_factor
 from isocost.score.telemetry import FleetTelemetry, fleet_telemetry
 from isocost.score.vram import free_vram_share
 from isocost.weight.entropy import raised_entropy
@@ -70,7 +69,7 @@ def decide(
     )
     by_signal = {"tpot": observed.tpot, "first_byte": observed.first_byte}
     latency_ms = _column(by_signal[weight_settings.latency_signal])
-    health = health_factor(telemetry)
+    health = state.hardware.factor
     weight = relative_weight(
         free_share.filled(default=1.0),
         pcie.filled(default=0.0),
@@ -85,7 +84,7 @@ def decide(
         weight = _by_hand(nodes, overrides, weight, entropy, state.factor)
     return Decision(
         weight,
-        raised_entropy(entropy, state.factor),
+        raised_entropy(entropy, state.factor * health),
         state,
         telemetry,
         free_share,

@@ -12,14 +12,17 @@ from isocost.config import StateSettings
 from isocost.model import SAMPLE_FRESH_S, Node, NodeSample, NodeState
 from isocost.observe.fleet import Observed
 from isocost.score.columns import Floats
+from isocost.score.health_table import Action
 from isocost.score.telemetry import engine_idle
 from isocost.weight.ejection import Served, trial_open, trial_share
 from isocost.weight.evidence import Evidence, Flags, evidence
+from isocost.weight.hardware_watch import FleetHardware, HardwareWatch
 from isocost.weight.life_table import (
     AGENT_SILENT,
     ENGINE_DOWN,
     FAULTS,
     NO_FAULT,
+    Codes,
     LifeTable,
     News,
 )
@@ -43,13 +46,15 @@ class Orders:
 @dataclass(frozen=True)
 class FleetState:
     """The n nodes at one tick. ``factor`` [n] in [0,1] is the part of its share that each gets: 0
-    exactly where it may get nothing. ``since_s`` [n] is when each state began.
+    exactly where it may get nothing. ``since_s`` [n] is when each state began. ``hardware`` is what
+    the health table found; its factor is not in ``factor``.
     """
 
     standings: tuple[Standing, ...]
     since_s: Floats
     factor: Floats
     evidence: Evidence
+    hardware: FleetHardware
     transitions: tuple[Transition, ...]
 
 
@@ -60,6 +65,7 @@ class _Seen:
     nodes: Sequence[Node]
     observed: Observed
     evidence: Evidence
+    hardware: FleetHardware
     news: News
     orders: Orders
 
@@ -71,6 +77,8 @@ class _Seen:
             empty=bool(news.empty[index]),
             has_telemetry=bool(news.has_telemetry[index]),
             collector_stale=bool(news.collector_stale[index]),
+            hardware=Action(int(news.hardware[index])),
+            hardware_doubtful=bool(news.hardware_doubtful[index]),
             poor=bool(news.poor[index]),
             stalled=bool(news.stalled[index]),
             stuck=bool(news.stuck[index]),
@@ -89,6 +97,7 @@ class FleetStates:
         self._settings = settings
         self._lost_after_s = lost_after_s
         self._progress = ProgressWatch(settings, lost_after_s / 2)
+        self._hardware = HardwareWatch()
         self._nodes: tuple[Node, ...] = ()
         self._table = LifeTable((), settings)
         self._groups = Groups(())
@@ -126,6 +135,7 @@ class FleetStates:
             since_s=table.since_s.copy(),
             factor=self._factor(seen, now_s),
             evidence=seen.evidence,
+            hardware=seen.hardware,
             transitions=transitions,
         )
 
@@ -183,18 +193,25 @@ class FleetStates:
             stale[:] = False
         fault = np.where(down, ENGINE_DOWN, NO_FAULT)
         fault[silent & ~stale] = AGENT_SILENT
+        drain_age_s = self._drain_ages_s(nodes, orders)
+        hardware = self._hardware.tick(self._nodes, samples, ages_s.tolist(), now_s)
+        present = (fault == NO_FAULT) & np.isnan(drain_age_s)
+        acts, doubtful = self._limited(nodes, hardware.action, present, orders)
         found = evidence(observed, now_s, self._settings)
         progress = self._progress.update(samples, ages_s, observed, now_s)
         return _Seen(
             nodes=nodes,
             observed=observed,
             evidence=found,
+            hardware=hardware,
             news=News(
                 fault=fault.astype(np.int8),
-                drain_age_s=self._drain_ages_s(nodes, orders),
+                drain_age_s=drain_age_s,
                 empty=self._empty(samples, ages_s, observed),
                 has_telemetry=watched,
                 collector_stale=stale,
+                hardware=acts,
+                hardware_doubtful=doubtful,
                 poor=found.poor,
                 stalled=progress.stalled,
                 stuck=progress.stuck,
@@ -203,6 +220,30 @@ class FleetStates:
             ),
             orders=orders,
         )
+
+    def _limited(
+        self, nodes: Sequence[Node], action: Codes, present: Flags, orders: Orders
+    ) -> tuple[Codes, Flags]:
+        """What hardware does to each node, and which ones it would put out beyond the limits.
+
+        A driver or an agent that reports nonsense everywhere must not empty the fleet. Those that
+        are out stay out, then the worse come first. ``present``: neither lost nor to be drained.
+        """
+        wanted = present & (action >= Action.DRAIN)
+        acts = np.where(wanted, action, Action.IGNORE).astype(np.int8)
+        doubtful = np.zeros_like(wanted)
+        if wanted.any():
+            table, none = self._table, np.zeros_like(wanted)
+            # Who is put aside by judgement has a limit of its own, but is nobody to rely on.
+            unusable = _held(nodes, orders) | table.out
+            limits = Limits(self._groups, none, present, unusable, none, self._settings)
+            order = sorted(
+                np.flatnonzero(wanted).tolist(),
+                key=lambda index: (not table.hardware[index], -action[index], index),
+            )
+            doubtful[[index for index in order if not limits.put_out(index)]] = True
+            acts[doubtful] = Action.IGNORE
+        return acts, doubtful
 
     def _drain_ages_s(self, nodes: Sequence[Node], orders: Orders) -> Floats:
         ages_s = orders.drain_age_s
@@ -232,9 +273,9 @@ class FleetStates:
         candidates = np.flatnonzero((seen.evidence.bad | stalled) & ~out & table.in_service())
         if not candidates.size and not out.any():
             return
-        names = seen.orders.held
-        held = np.array([node.name in names for node in seen.nodes], dtype=np.bool_)
+        held = _held(seen.nodes, seen.orders)
         judged = (table.state != NodeState.LOST) & (table.state != NodeState.DRAINING)
+        judged &= table.hardware == Action.IGNORE
         mute = seen.news.collector_stale
         limits = Limits(self._groups, out, judged, held, mute, self._settings)
         ratio = seen.evidence.failure_ratio
@@ -276,6 +317,10 @@ class FleetStates:
         if life is not former:
             before.setdefault(index, former.standing)
             self._table.put(index, life)
+
+
+def _held(nodes: Sequence[Node], orders: Orders) -> Flags:
+    return np.array([node.name in orders.held for node in nodes], dtype=np.bool_)
 
 
 def _without_epoch(node: Node) -> bool:

@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from isocost.config import StateSettings
 from isocost.model import NodeState
 from isocost.score.columns import Floats
+from isocost.score.health_table import Action
 from isocost.weight.evidence import Flags
-from isocost.weight.lifecycle import DRAIN_SETTLE_S, Life, due_s
+from isocost.weight.lifecycle import DOUBTS, DRAIN_SETTLE_S, Life, due_s
 from isocost.weight.standing import Reason
 
 FAULTS = (None, Reason.ENGINE_DOWN, Reason.AGENT_SILENT)
 NO_FAULT, ENGINE_DOWN, AGENT_SILENT = range(3)
 
+_NO_DOUBT, _COLLECTOR_STALE, _HARDWARE = range(3)
+_DOUBTS = {reason: code for code, reason in enumerate(DOUBTS, start=1)}
 _NO_CAUSE, _FAILURES, _NO_PROGRESS = range(3)
 _CAUSES = {Reason.FAILURES: _FAILURES, Reason.NO_PROGRESS: _NO_PROGRESS}
 _DRAINING, _DRAIN_TIMED_OUT, _DRAINED = range(3)
@@ -33,7 +36,8 @@ Codes = NDArray[np.int8]
 @dataclass(frozen=True)
 class News:
     """What one tick knows of n nodes and a life depends on, each [n]. ``fault`` is an index of
-    ``FAULTS``; ``drain_age_s`` is NaN without an order; ``empty``: nothing is open there for sure.
+    ``FAULTS``; ``drain_age_s`` is NaN without an order; ``empty``: nothing is open there for sure;
+    ``hardware`` is an Action: DRAIN, EJECT, or less.
     """
 
     fault: Codes
@@ -41,6 +45,8 @@ class News:
     empty: Flags
     has_telemetry: Flags
     collector_stale: Flags
+    hardware: Codes
+    hardware_doubtful: Flags
     poor: Flags
     stalled: Flags
     stuck: Flags
@@ -64,8 +70,11 @@ class LifeTable:
         self._fault = np.zeros(count, dtype=np.int8)
         self._cause = np.zeros(count, dtype=np.int8)
         self._drain = np.zeros(count, dtype=np.int8)
+        self._ordered = np.zeros(count, dtype=np.bool_)
+        #: An Action: what each node's hardware does to it now.
+        self.hardware = np.zeros(count, dtype=np.int8)
         self._untold = np.zeros(count, dtype=np.bool_)
-        self._stale = np.zeros(count, dtype=np.bool_)
+        self._doubt = np.zeros(count, dtype=np.int8)
         #: What a node had served when its trial began.
         self._good = np.zeros(count)
         self._failed = np.zeros(count)
@@ -86,7 +95,10 @@ class LifeTable:
         self._cause[index] = _CAUSES.get(reason, _NO_CAUSE) if suspect else _NO_CAUSE
         self._drain[index] = _DRAINS.get(reason, _DRAINING)
         self._untold[index] = reason is Reason.NO_TELEMETRY
-        self._stale[index] = reason is Reason.COLLECTOR_STALE
+        self.hardware[index] = life.out_by_hardware
+        draining = life.state is NodeState.DRAINING
+        self._ordered[index] = draining and not life.out_by_hardware
+        self._doubt[index] = _DOUBTS.get(reason, _NO_DOUBT) if suspect else _NO_DOUBT
         if life.trial is not None:
             self._good[index] = life.trial.before.good
             self._failed[index] = life.trial.before.failed
@@ -102,9 +114,11 @@ class LifeTable:
     def may_change(self, news: News, now_s: float) -> list[int]:
         """The nodes whose step could give another standing than they have."""
         ordered = ~np.isnan(news.drain_age_s)
-        mask = ordered != (self.state == NodeState.DRAINING)
+        mask = ordered != self._ordered
         mask |= ordered & (self._drain != self._drain_is(news, now_s))
         mask |= ~ordered & (self._of_itself(news, now_s) | (news.fault != self._fault))
+        acts = np.where(news.hardware >= Action.DRAIN, news.hardware, Action.IGNORE)
+        mask |= ~ordered & (news.fault == NO_FAULT) & (acts != self.hardware)
         return list(np.flatnonzero(mask).tolist())
 
     def _drain_is(self, news: News, now_s: float) -> Codes:
@@ -130,13 +144,15 @@ class LifeTable:
             | (news.failed > self._failed)
             | (news.good - self._good >= settings.trial_successes)
         )
+        doubt = np.where(news.collector_stale, _COLLECTOR_STALE, _NO_DOUBT)
+        doubt[news.hardware_doubtful] = _HARDWARE
         mask: Flags = (
             (now_s >= self._due_s + stuck_s)
             | (serving & (news.has_telemetry == self._untold))
-            | ((serving | warming) & news.collector_stale)
-            | (self._stale & ~news.collector_stale)
+            | ((serving | warming) & (doubt != _NO_DOUBT))
+            | ((self._doubt != _NO_DOUBT) & (doubt != self._doubt))
             | ((serving | held) & caused & (cause != self._cause))
-            | (held & ~self._stale & (now_s - self._poor_s >= settings.clean_s))
+            | (held & (self._doubt == _NO_DOUBT) & (now_s - self._poor_s >= settings.clean_s))
             | (self.trial & decided)
         )
         return mask

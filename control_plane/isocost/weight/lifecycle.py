@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from isocost.config import StateSettings
 from isocost.model import NodeState
+from isocost.score.health_table import Action
 from isocost.weight.ejection import (
     NONE,
     NOTHING_SERVED,
@@ -22,6 +23,16 @@ from isocost.weight.standing import Reason, Standing
 #: A new table is at every worker within half a second and the counts that follow from it are back
 #: half a second later: until then an empty node may still get requests.
 DRAIN_SETTLE_S = 1.0
+
+
+#: Why a node is a suspect for as long as that is true, see Facts.doubt.
+DOUBTS = (Reason.COLLECTOR_STALE, Reason.HARDWARE)
+
+_HARDWARE = {
+    Action.EJECT: Standing(NodeState.EJECTED, Reason.HARDWARE),
+    Action.DRAIN: Standing(NodeState.DRAINING, Reason.HARDWARE),
+}
+_OUT_BY_HARDWARE = {standing.state: action for action, standing in _HARDWARE.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +53,18 @@ class Life:
         return self.standing.state
 
     @property
+    def out_by_hardware(self) -> Action:
+        """What its hardware does to it now: it drains or is ejected for that, or neither."""
+        if self.standing.reason is not Reason.HARDWARE:
+            return Action.IGNORE
+        return _OUT_BY_HARDWARE.get(self.state, Action.IGNORE)
+
+    @property
     def out(self) -> bool:
-        """Put aside by judgement: ejected, or on trial for it."""
-        return self.state is NodeState.EJECTED or self.trial is not None
+        """Put aside by judgement: ejected, or on trial."""
+        if self.state is NodeState.EJECTED:
+            return self.standing.reason is not Reason.HARDWARE
+        return self.trial is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +73,9 @@ class Facts:
 
     ``fault``: why it is lost, whatever else is true. ``drain_age_s``: time since the order to
     drain, None without one. ``empty``: gateways and engine agree that nothing is open there, and
-    both are known. ``stalled`` and ``stuck``: see Progress; ``poor``: see Evidence.
+    both are known. ``hardware``: to drain or to eject for what the health table found, where the
+    limits allow it; ``hardware_doubtful``: where they do not. ``stalled`` and ``stuck``: see
+    Progress; ``poor``: see Evidence.
     """
 
     fault: Reason | None = None
@@ -61,10 +83,19 @@ class Facts:
     empty: bool = False
     has_telemetry: bool = True
     collector_stale: bool = False
+    hardware: Action = Action.IGNORE
+    hardware_doubtful: bool = False
     poor: bool = False
     stalled: bool = False
     stuck: bool = False
     served: Served = NOTHING_SERVED
+
+    @property
+    def doubt(self) -> Reason | None:
+        """Why it is a suspect for as long as that is true, whatever it answers."""
+        if self.hardware_doubtful:
+            return Reason.HARDWARE
+        return Reason.COLLECTOR_STALE if self.collector_stale else None
 
 
 def first_life(reason: Reason | None, now_s: float) -> Life:
@@ -83,7 +114,7 @@ def due_s(life: Life, settings: StateSettings) -> float:
     match life.state:
         case NodeState.WARMING:
             return life.since_s + settings.slow_start_s
-        case NodeState.EJECTED:
+        case NodeState.EJECTED if life.out:
             return life.ejections.until_s
         case _:
             return math.inf
@@ -97,7 +128,10 @@ def step(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Lif
         return _drain(life, facts, facts.drain_age_s, now_s, settings)
     if facts.fault is not None:
         return _enter(life, NodeState.LOST, facts.fault, now_s)
-    if life.state in (NodeState.LOST, NodeState.DRAINING):
+    if facts.hardware in _HARDWARE:
+        standing = _HARDWARE[facts.hardware]
+        return _enter(life, standing.state, standing.reason, now_s)
+    if life.state in (NodeState.LOST, NodeState.DRAINING) or life.out_by_hardware:
         return _come_back(life, facts, now_s)
     return _present(life, facts, now_s, settings)
 
@@ -115,8 +149,8 @@ def _present(life: Life, facts: Facts, now_s: float, settings: StateSettings) ->
 
 
 def _clean(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Life:
-    if facts.collector_stale:
-        return _enter(life, NodeState.SUSPECT, Reason.COLLECTOR_STALE, now_s)
+    if facts.doubt is not None:
+        return _enter(life, NodeState.SUSPECT, facts.doubt, now_s)
     if life.state is NodeState.WARMING and now_s - life.since_s < settings.slow_start_s:
         return life
     return _serve(life, facts, now_s)
@@ -166,11 +200,20 @@ def _come_back(life: Life, facts: Facts, now_s: float) -> Life:
     """A node that was out for another cause first ends the ejection that it was in."""
     if life.ejections.pending:
         return _enter(life, NodeState.EJECTED, Reason.FAILURES, now_s)
-    if facts.collector_stale:
-        return _enter(life, NodeState.SUSPECT, Reason.COLLECTOR_STALE, now_s)
-    lost = life.state is NodeState.LOST
-    reason = Reason.RETURNED if lost else Reason.UNDRAINED
+    if facts.doubt is not None:
+        return _enter(life, NodeState.SUSPECT, facts.doubt, now_s)
+    if life.out_by_hardware is Action.EJECT:
+        return _begin_trial(life, facts, now_s)
+    if life.out_by_hardware is Action.DRAIN:
+        reason = Reason.HEALED
+    else:
+        reason = Reason.RETURNED if life.state is NodeState.LOST else Reason.UNDRAINED
     return _enter(life, NodeState.WARMING, reason, now_s)
+
+
+def _begin_trial(life: Life, facts: Facts, now_s: float) -> Life:
+    after = _enter(life, NodeState.SUSPECT, Reason.TRIAL, now_s)
+    return replace(after, trial=Trial(now_s, facts.served))
 
 
 def _ejected(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Life:
@@ -178,8 +221,7 @@ def _ejected(life: Life, facts: Facts, now_s: float, settings: StateSettings) ->
     until_s = life.ejections.until_s + (settings.eject_max_s if facts.stuck else 0.0)
     if now_s < until_s:
         return life
-    after = _enter(life, NodeState.SUSPECT, Reason.TRIAL, now_s)
-    return replace(after, trial=Trial(now_s, facts.served))
+    return _begin_trial(life, facts, now_s)
 
 
 def _on_trial(
@@ -204,8 +246,8 @@ def _poor(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Li
 
 
 def _suspect(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Life:
-    if life.standing.reason is Reason.COLLECTOR_STALE:
-        return life if facts.collector_stale else _serve(life, facts, now_s)
-    if now_s - life.poor_s < settings.clean_s:
+    if life.standing.reason not in DOUBTS and now_s - life.poor_s < settings.clean_s:
         return life
+    if facts.doubt is not None:
+        return _enter(life, NodeState.SUSPECT, facts.doubt, now_s)
     return _serve(life, facts, now_s)

@@ -30,6 +30,8 @@ class Reason(enum.StrEnum):
     MIN_CAPACITY = "min_capacity"
     #: Most agents fell silent together: the way to them is broken, not the nodes.
     COLLECTOR_STALE = "collector_stale"
+    # Suspect (too many are out already), draining and ejected: what the health table found.
+    HARDWARE = "hardware"
     # Draining.
     DRAINING = "draining"
     DRAINED = "drained"

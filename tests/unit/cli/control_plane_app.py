@@ -15,9 +15,10 @@ from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.daemon import ControlPlane
 from isocost.discovery.report import AgentReport
-from isocost.model import Node, NodeSample, measured
+from isocost.model import GpuSample, Node, NodeSample, measured
 from isocost.observe.batch import Batch, NodeObservation
 from tests.unit.fleet_builder import node, sample
+from tests.unit.hardware_samples import TAKEN_S
 
 NODES = tuple(node(f"gpu-{number}", address=f"192.0.2.{number}:80") for number in (1, 2, 3))
 
@@ -31,6 +32,8 @@ class Served:
         self._loop = asyncio.get_running_loop()
         self._now_s = time.monotonic()
         self._sequence = 0
+        #: GPUs by node name, where a test is about them.
+        self.gpus: dict[str, tuple[GpuSample, ...]] = {}
 
     def tick(self, seconds: float = 0.2, **in_flight: int) -> None:
         """Time passes; ``in_flight`` by node name with _ for -."""
@@ -46,7 +49,7 @@ class Served:
     def _tick(self, seconds: float, in_flight: dict[str, int]) -> None:
         self._now_s += seconds
         self._sequence += 1
-        samples = tuple(_sample(item, self._open(item, in_flight)) for item in NODES)
+        samples = tuple(self._sample(item, self._open(item, in_flight)) for item in NODES)
         self.control_plane._registry.receive(
             AgentReport("agent", self._sequence, 0.0, 0.0, samples), self._now_s
         )
@@ -60,10 +63,11 @@ class Served:
     def _open(of: Node, in_flight: dict[str, int]) -> int:
         return in_flight.get(of.name.replace("-", "_"), 0)
 
-
-def _sample(of: Node, running: int) -> NodeSample:
-    found = sample(of)
-    return replace(found, engine=replace(found.engine, running=measured(running)))
+    def _sample(self, of: Node, running: int) -> NodeSample:
+        found = sample(of)
+        engine = replace(found.engine, running=measured(running))
+        gpus = self.gpus.get(of.name, found.gpus)
+        return replace(found, engine=engine, gpus=gpus, taken_s=TAKEN_S)
 
 
 @contextmanager

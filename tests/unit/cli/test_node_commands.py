@@ -15,6 +15,7 @@ from isocost.cli import drain
 from isocost.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO, EXIT_USAGE, main
 from isocost.config import ControlPlaneConfig
 from tests.unit.cli.control_plane_app import Served, served
+from tests.unit.hardware_samples import gpu, xids
 
 WHO = f"{getpass.getuser()}@{socket.gethostname()}"
 
@@ -73,6 +74,26 @@ def test_nodes_lists_every_node_with_its_state_and_what_was_set_by_hand(
     assert "draining  draining  0 s" in second
     assert second.endswith(f"drain ({WHO}, 0 s ago)")
     assert "(" not in third
+
+
+def test_nodes_shows_what_is_wrong_with_the_hardware(run: Run, control_plane: Served) -> None:
+    control_plane.gpus["gpu-2"] = (gpu(xids(31, 79), uuid="GPU-x", links=0.75),)
+    control_plane.tick()
+    heading, first, second, _ = run("nodes")[1].splitlines()
+    column = heading.index("HEALTH")
+    assert first[column:].split()[0] == "-"
+    assert second[column:].startswith("xid_fatal 79 (+2)")
+    assert "ejected  hardware" in second
+    found = rows(run)["gpu-2"]
+    assert found["reason"] == "hardware"
+    assert [
+        (item["row"], item["action"], item["gpu"], item["value"])
+        for item in found["health_findings"]  # type: ignore[attr-defined]
+    ] == [
+        ("xid_fatal", "eject", "GPU-x", 79.0),
+        ("nvlinks_down", "lower", "GPU-x", 0.75),
+        ("xid_application", "ignore", "GPU-x", 31.0),
+    ]
 
 
 def test_nodes_shows_settings_of_nodes_that_are_not_there_until_they_are_removed(

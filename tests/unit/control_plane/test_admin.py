@@ -34,9 +34,11 @@ class FakeSubject:
                 "kv_tokens": [900],
                 "token_seconds": [1e-4],
                 "share_factor": [0.5],
+                "health": [0.25],
             },
             states={"serving": 1, "lost": 0},
             signals={"kv_usage": {"measured": 0, "absent": 1}},
+            findings={"xid_fatal": 2, "gpu_lost": 0},
             missing_inputs=["kv_usage"],
             decisions={"picked": 7},
             transitions={("serving", "ejected", "failures"): 2},
@@ -132,6 +134,9 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert "isocost_discovery_file_error 1.0" in lines
     assert "isocost_tick_errors_total 0.0" in lines
     assert 'isocost_node_share_factor{node="a"} 0.5' in lines
+    assert 'isocost_node_health{node="a"} 0.25' in lines
+    assert 'isocost_health_findings{row="xid_fatal"} 2.0' in lines
+    assert 'isocost_health_findings{row="gpu_lost"} 0.0' in lines
     labels = 'from="serving",reason="failures",to="ejected"'
     assert any(
         line.startswith("isocost_node_transitions_total{")

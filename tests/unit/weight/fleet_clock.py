@@ -7,12 +7,13 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 from isocost.config import StateSettings
-from isocost.model import ABSENT, Node, NodeSample, NodeState, Signal, measured
+from isocost.model import ABSENT, GpuSample, Node, NodeSample, NodeState, Signal, measured
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver, Observed
 from isocost.weight.fleet_states import FleetState, FleetStates, Orders
 from isocost.weight.standing import Reason, Transition
 from tests.unit.fleet_builder import node, sample
+from tests.unit.hardware_samples import TAKEN_S
 
 TICK_S = 0.2
 LOST_AFTER_S = 3.0
@@ -26,7 +27,8 @@ class FleetClock:
     ``traffic`` holds what every tick brings to a node, by name, for as long as the node may get
     anything; ``frozen`` engines work on nothing; ``without_counters`` have pages without tokens;
     ``steps`` is what a page says whose tokens count at a request's end; ``engine_running`` is what
-    a page says where that is not what is open.
+    a page says where that is not what is open; ``gpus`` are those of nodes whose hardware a test
+    is about.
     """
 
     def __init__(self, *names: str, settings: StateSettings | None = None) -> None:
@@ -45,6 +47,7 @@ class FleetClock:
         self.held: set[str] = set()
         self.gateway_silent = False
         self.engine_running: dict[str, Signal] = {}
+        self.gpus: dict[str, GpuSample] = {}
         self.transitions: list[Transition] = []
         self.state: FleetState
         self.observed: Observed
@@ -163,7 +166,8 @@ class FleetClock:
             prompt_tokens_total=ABSENT,
             steps_total=self.steps.get(name, ABSENT),
         )
-        return replace(found, engine=engine)
+        gpus = (self.gpus[name],) if name in self.gpus else found.gpus
+        return replace(found, engine=engine, gpus=gpus, taken_s=TAKEN_S)
 
     def _age_s(self, found: NodeSample | None) -> float:
         if found is None:

@@ -8,6 +8,7 @@ import pytest
 
 from isocost.config import StateSettings
 from isocost.model import NodeState
+from isocost.score.health_table import Action
 from isocost.weight.ejection import Ejections, Served, Trial
 from isocost.weight.lifecycle import DRAIN_SETTLE_S, Facts, Life, eject, first_life, let_in, step
 from isocost.weight.standing import Reason, Standing
@@ -39,6 +40,9 @@ EJECTED = life(E, R.FAILURES, 5.1, ejections=PENDING)
 TRIAL = life(SU, R.TRIAL, 1.0, ejections=PENDING, trial=Trial(NOW_S - 1.0, Served(100, 50, 50)))
 LOST = life(L, R.ENGINE_DOWN, 5.0)
 DRAINING = life(D, R.DRAINING, 5.0)
+HARDWARE_EJECTED = life(E, R.HARDWARE, 900.0)
+HARDWARE_DRAINED = life(D, R.HARDWARE, 900.0)
+SUSPECT_HARDWARE = life(SU, R.HARDWARE, 900.0)
 
 CASES = {
     "a node that is well goes on serving": (SERVING, WELL, (SV, R.OK)),
@@ -86,6 +90,76 @@ CASES = {
         life(SU, R.COLLECTOR_STALE),
         Facts(collector_stale=True, poor=True),
         (SU, R.FAILURES),
+    ),
+    "hardware ejects": (SERVING, Facts(hardware=Action.EJECT), (E, R.HARDWARE)),
+    "and drains": (SERVING, Facts(hardware=Action.DRAIN), (D, R.HARDWARE)),
+    "what only lowers changes no state": (SERVING, Facts(hardware=Action.LOWER), (SV, R.OK)),
+    "hardware ejects who warms": (WARMING, Facts(hardware=Action.EJECT), (E, R.HARDWARE)),
+    "who is a suspect": (SUSPECT, Facts(hardware=Action.EJECT), (E, R.HARDWARE)),
+    "who is on trial": (TRIAL, Facts(hardware=Action.EJECT), (E, R.HARDWARE)),
+    "and who is out for failures": (EJECTED, Facts(hardware=Action.EJECT), (E, R.HARDWARE)),
+    "a lost node is lost whatever its hardware is": (
+        SERVING,
+        Facts(R.ENGINE_DOWN, hardware=Action.EJECT),
+        (L, R.ENGINE_DOWN),
+    ),
+    "an order to drain is shown before its hardware": (
+        SERVING,
+        Facts(drain_age_s=0.0, hardware=Action.EJECT),
+        (D, R.DRAINING),
+    ),
+    "and comes before it": (
+        HARDWARE_EJECTED,
+        Facts(drain_age_s=0.0, hardware=Action.EJECT),
+        (D, R.DRAINING),
+    ),
+    "without the order its hardware drains it": (
+        DRAINING,
+        Facts(hardware=Action.DRAIN),
+        (D, R.HARDWARE),
+    ),
+    "or ejects it": (DRAINING, Facts(hardware=Action.EJECT), (E, R.HARDWARE)),
+    "ejected hardware stays out while it is ill": (
+        HARDWARE_EJECTED,
+        Facts(hardware=Action.EJECT, served=Served(9, 9, 9)),
+        (E, R.HARDWARE),
+    ),
+    "it may get better": (HARDWARE_EJECTED, Facts(hardware=Action.DRAIN), (D, R.HARDWARE)),
+    "or worse": (HARDWARE_DRAINED, Facts(hardware=Action.EJECT), (E, R.HARDWARE)),
+    "ejected hardware that is well is tried": (HARDWARE_EJECTED, WELL, (SU, R.TRIAL)),
+    "unless its node had not passed a trial": (
+        replace(HARDWARE_EJECTED, ejections=PENDING),
+        WELL,
+        (E, R.FAILURES),
+    ),
+    "drained hardware that is well comes back in a ramp": (
+        HARDWARE_DRAINED,
+        WELL,
+        (W, R.HEALED),
+    ),
+    "hardware beyond the limits makes a suspect": (
+        SERVING,
+        Facts(hardware_doubtful=True),
+        (SU, R.HARDWARE),
+    ),
+    "also of who was out": (HARDWARE_EJECTED, Facts(hardware_doubtful=True), (SU, R.HARDWARE)),
+    "for as long as it is": (SUSPECT_HARDWARE, Facts(hardware_doubtful=True), (SU, R.HARDWARE)),
+    "and no longer": (SUSPECT_HARDWARE, WELL, (SV, R.OK)),
+    "or until there is room": (SUSPECT_HARDWARE, Facts(hardware=Action.EJECT), (E, R.HARDWARE)),
+    "also when it would be let go for its answers": (
+        replace(SUSPECT, poor_s=NOW_S - S.clean_s),
+        Facts(hardware_doubtful=True),
+        (SU, R.HARDWARE),
+    ),
+    "it is told before a silent agent": (
+        life(SU, R.COLLECTOR_STALE),
+        Facts(collector_stale=True, hardware_doubtful=True),
+        (SU, R.HARDWARE),
+    ),
+    "and a silent agent after it": (
+        SUSPECT_HARDWARE,
+        Facts(collector_stale=True),
+        (SU, R.COLLECTOR_STALE),
     ),
     "an ejection lasts": (
         replace(EJECTED, ejections=replace(PENDING, until_s=NOW_S + 0.1)),

@@ -24,11 +24,13 @@ from isocost.model import (
     Signal,
     SignalState,
 )
+from isocost.score.health_table import HOLD_S, Action
 from isocost.weight.decide import Decision, decide
 from isocost.weight.entropy import LARGEST_ENTROPY
 from isocost.weight.override import Override
-from isocost.weight.standing import Reason
+from isocost.weight.standing import Reason, Standing
 from isocost.weight.weight import SMALLEST_WEIGHT
+from tests.unit import hardware_samples
 from tests.unit.fleet_builder import node
 from tests.unit.weight.fleet_clock import FleetClock
 
@@ -46,7 +48,9 @@ NAMES = tuple("abcdefg")
 MODELS = {"a": "mmm", "b": "mmm", "c": "mmm", "d": "mn", "e": "n", "f": "n", "g": ""}
 WELL = {"succeeded": 2}
 #: Longer than any ejection, its hang's extra time, trial and ramp together.
-RECOVERY_S = 2 * S.eject_max_s + S.trial_quiet_s + S.clean_s + S.slow_start_s + S.window_s + 5.0
+RECOVERY_S = (
+    HOLD_S + 2 * S.eject_max_s + S.trial_quiet_s + S.clean_s + S.slow_start_s + S.window_s + 5.0
+)
 
 names = st.sampled_from(NAMES)
 outcomes = st.dictionaries(
@@ -82,6 +86,15 @@ def sample_of(name: str) -> st.SearchStrategy[NodeSample]:
     )
 
 
+#: Well, lowered, to drain, to eject.
+HARDWARE = (
+    hardware_samples.gpu(),
+    hardware_samples.gpu(links=0.5),
+    hardware_samples.gpu(hardware_samples.health(row_remap_pending=1)),
+    hardware_samples.gpu(hardware_samples.xids(48)),
+)
+EJECTED_BY_HARDWARE = Standing(NodeState.EJECTED, Reason.HARDWARE)
+DRAINED_BY_HARDWARE = Standing(NodeState.DRAINING, Reason.HARDWARE)
 NEVER = (Override(weight=0.0), Override(entropy=math.inf))
 NOTHING_TOLD = (None, math.inf)
 overrides = st.one_of(
@@ -142,6 +155,14 @@ class States(RuleBasedStateMachine):
         self.clock.frozen.discard(name)
         self.clock.end(name, succeeded=self.clock.open_requests(name))
 
+    @rule(name=names, gpu=st.sampled_from(HARDWARE))
+    def hardware_falls_ill_or_heals(self, name: str, gpu: GpuSample) -> None:
+        self.clock.gpus[name] = gpu
+
+    @rule(gpu=st.sampled_from(HARDWARE))
+    def all_hardware_says_the_same(self, gpu: GpuSample) -> None:
+        self.clock.gpus = dict.fromkeys(NAMES, gpu)
+
     @rule(name=names)
     def restarts(self, name: str) -> None:
         if self.there(name):
@@ -196,12 +217,17 @@ class States(RuleBasedStateMachine):
                 and not self.clock.agent_is_silent(item.name)
             ]
             facts = (NodeState.LOST, NodeState.DRAINING)
-            judged = sum(standing.state not in facts for standing in of_model)
+            judged = sum(
+                standing.state not in facts and standing != EJECTED_BY_HARDWARE
+                for standing in of_model
+            )
             out = sum(
-                standing.state is NodeState.EJECTED or standing.reason is Reason.TRIAL
+                (standing.state is NodeState.EJECTED and standing != EJECTED_BY_HARDWARE)
+                or standing.reason is Reason.TRIAL
                 for standing in of_model
             )
             assert out <= math.floor(judged * S.max_out_fraction), (model, of_model)
+        self.check_hardware()
         assert not self.clock.state.factor[self.drained()].any(), standings
         for index, standing in enumerate(standings):
             factor = self.clock.state.factor[index]
@@ -210,6 +236,29 @@ class States(RuleBasedStateMachine):
                 assert factor == 0.0
             elif standing.reason is not Reason.TRIAL:
                 assert factor > 0.0
+
+    def check_hardware(self) -> None:
+        """The limit holds whatever agents say, and what is ill beyond it does not just serve."""
+        clock, standings = self.clock, self.clock.state.standings
+        for model in {model for text in MODELS.values() for model in text} | {""}:
+            of_model = [
+                (item.name, standing)
+                for item, standing in zip(clock.nodes, standings, strict=True)
+                if model in ({m.name for m in item.models} or {""})
+            ]
+            present = [
+                (name, standing)
+                for name, standing in of_model
+                if standing.state is not NodeState.LOST
+                and (standing.state is not NodeState.DRAINING or standing == DRAINED_BY_HARDWARE)
+            ]
+            out = sum(
+                standing in (EJECTED_BY_HARDWARE, DRAINED_BY_HARDWARE) for _, standing in present
+            )
+            assert out <= math.floor(len(present) * S.max_out_fraction), (model, present)
+            assert out < len(present) or not present
+        ill = clock.state.hardware.action >= Action.DRAIN
+        assert not any(standings[index].state is NodeState.SERVING for index in np.flatnonzero(ill))
 
     def decide(
         self, told: Sequence[tuple[NodeSample | None, float]], by_hand: dict[str, Override]
@@ -264,6 +313,7 @@ class States(RuleBasedStateMachine):
         clock.frozen.clear()
         clock.drains.clear()
         clock.held.clear()
+        clock.gpus.clear()
         self.overrides.clear()
         for name in NAMES:
             clock.traffic[name] = dict(WELL)
@@ -273,6 +323,7 @@ class States(RuleBasedStateMachine):
             self.check()
         assert clock.count(NodeState.SERVING) == len(clock.nodes), clock.state.standings
         assert clock.state.factor.tolist() == [1.0] * len(clock.nodes)
+        assert clock.state.hardware.factor.tolist() == [1.0] * len(clock.nodes)
 
 
 States.TestCase.settings = settings(

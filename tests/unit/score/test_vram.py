@@ -1,9 +1,8 @@
-"""Free VRAM counts the engine's free pool; health counts links that are up."""
+"""Free VRAM counts the engine's free pool; old samples are stale."""
 
 import pytest
 
 from isocost.model import SAMPLE_FRESH_S, Signal, SignalState
-from isocost.score.health import health_factor
 from isocost.score.telemetry import FleetTelemetry, fleet_telemetry, kv_bytes_per_token
 from isocost.score.vram import free_vram_share
 from tests.unit.fleet_builder import ABSENT, UNSUPPORTED, measured, node, sample
@@ -39,17 +38,6 @@ def test_a_total_of_zero_gives_no_share_rather_than_a_division_by_zero() -> None
 def test_kv_usage_over_one_is_clamped() -> None:
     share = free_vram_share(fleet({"free_gb": 8.0, "kv_usage": 1.2}))
     assert share.value[0] == pytest.approx(0.1)
-
-
-def test_health_is_the_share_of_links_that_are_up() -> None:
-    assert health_factor(fleet({"nvlink": 0.5}))[0] == 0.5
-
-
-def test_a_board_without_nvlink_is_healthy_and_an_absent_reading_is_the_median() -> None:
-    factor = health_factor(
-        fleet({"nvlink": UNSUPPORTED}, {"nvlink": ABSENT}, {"nvlink": 0.5}, {"nvlink": 0.5})
-    )
-    assert factor.tolist() == [1.0, 0.5, 0.5, 0.5]
 
 
 def test_an_old_sample_makes_its_signals_stale_with_the_summed_age() -> None:
