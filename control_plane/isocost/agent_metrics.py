@@ -36,6 +36,7 @@ _COUNTERS = frozenset(
         "nvlink_recoveries",
     }
 )
+_LINK_ERRORS = ("crc_flit_errors", "crc_data_errors", "replays", "recoveries")
 #: An agent that ends takes no more questions.
 _PATIENCE_S = 2.0
 _QUANTILES = (("p50", "0.5"), ("p99", "0.99"))
@@ -166,10 +167,20 @@ class AgentMetrics(Collector):
             "1 = the NVLink is up.",
             labels=["node", "gpu", "link", "remote"],
         )
+        errors = CounterMetricFamily(
+            "isocost_gpu_nvlink_errors",
+            "Errors of an NVLink since the driver was loaded.",
+            labels=["node", "gpu", "link", "error"],
+        )
+        xids = GaugeMetricFamily(
+            "isocost_gpu_xids", "Xids of the last ten minutes.", labels=["node", "gpu", "xid"]
+        )
         for gpu in gpus:
             uuid = gpu.identity.uuid
             labels = [nodes.get(uuid, ""), uuid]
             lost.add_metric(labels, gpu.lost)
+            for xid in gpu.xids:
+                xids.add_metric([*labels, str(xid.number)], xid.count)
             signals.add(labels, gpu.load)
             if gpu.condition is None:
                 continue
@@ -178,9 +189,15 @@ class AgentMetrics(Collector):
                 number = str(link.link)
                 if link.active.known:
                     links.add_metric([*labels, number, link.remote_pci_bus_id], link.active.value)
+                for error in _LINK_ERRORS:
+                    count: Signal = getattr(link, error)
+                    if count.known:
+                        errors.add_metric([*labels, number, error], count.value)
         yield lost
         yield from signals.families()
         yield links
+        yield errors
+        yield xids
 
 
 class _Signals:

@@ -20,7 +20,7 @@ _NODE_COLUMNS = (
 )
 _GPU_COLUMNS = (
     *("GPU", "NODE", "USED_GB", "RESERVED_GB", "TOTAL_GB", "USE", "PCIE", "PCIE_MB/S", "NVLINKS"),
-    *("CELSIUS", "WATTS", "ECC", "REMAP", "THROTTLE", "PROCESSES"),
+    *("CELSIUS", "WATTS", "ECC", "REMAP", "THROTTLE", "PROCESSES", "XIDS"),
 )
 
 
@@ -95,6 +95,7 @@ def _gpu_row(gpu: Gpu, nodes: Mapping[str, str]) -> list[str]:
         _text(condition.row_remap_pending),
         _mask(condition.clocks_event_reasons),
         _text(condition.compute_processes),
+        " ".join(f"{xid.number}x{xid.count}" for xid in gpu.xids) or "-",
     ]
 
 
@@ -115,6 +116,7 @@ def _gpu_plain(gpu: Gpu) -> dict[str, object]:
         "lost": gpu.lost,
         **_own(gpu.load),
         "condition": None if gpu.condition is None else _own(gpu.condition),
+        "xids": [{"xid": xid.number, "count": xid.count} for xid in gpu.xids],
     }
 
 

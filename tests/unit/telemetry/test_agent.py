@@ -328,5 +328,6 @@ async def test_once_prints_a_table_of_nodes_and_one_of_gpus(
         "REMAP": "0",
         "THROTTLE": "0x40",
         "PROCESSES": "0",
+        "XIDS": "-",
     }
     assert other.split()[:2] == ["GPU-b", "-"] and "absent" in other

@@ -107,6 +107,8 @@ async def test_known_signals_have_a_number_and_the_others_only_a_state(
         assert told["isocost_agent_signals", "temperature_celsius unsupported"] == 1
         assert told["isocost_gpu_nvlink_active", "GPU-a 1 n1 00000000:C1:00.0"] == 0
         assert told["isocost_gpu_nvlink_crc_data_errors_total", "GPU-a n1"] == 7
+        assert told["isocost_gpu_nvlink_errors_total", "crc_data_errors GPU-a 1 n1"] == 7
+        assert told["isocost_gpu_nvlink_errors_total", "replays GPU-a 0 n1"] == 0
         assert told["isocost_engine_running", "n1"] == 1
         assert ("isocost_engine_waiting", "n1") not in told
         assert told["isocost_agent_signals", "waiting absent"] == 1
@@ -114,6 +116,8 @@ async def test_known_signals_have_a_number_and_the_others_only_a_state(
         assert told["isocost_agent_streams_lost_total", ""] > 0
         assert told["isocost_agent_reader_starts_total", "condition"] == 1
         assert told["isocost_agent_interval_seconds_count", ""] > 0
+        gpus.set({"a.xids": "31,48,31"})
+        await wait_until(lambda: _is(http, "isocost_gpu_xids", "GPU-a n1 31", 2.0), "Xids")
         gpus.set({"gpus": "b"})
         await wait_until(
             lambda: _is(http, "isocost_gpu_lost", "GPU-a n1", 1.0), "the GPU is shown as lost"

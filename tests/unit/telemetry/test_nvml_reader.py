@@ -107,7 +107,7 @@ def test_condition_is_read_in_its_units(gpus: FakeGpus, reader: ReaderProcess) -
     assert processes == [(4242, measured(1048576)), (4243, UNSUPPORTED)]
 
 
-def test_each_nvlink_has_its_state_and_its_other_end_and_a_gpu_the_errors_of_all(
+def test_each_nvlink_has_its_state_errors_and_other_end_and_a_gpu_the_errors_of_all(
     gpus: FakeGpus, reader: ReaderProcess
 ) -> None:
     gpus.set(
@@ -125,7 +125,16 @@ def test_each_nvlink_has_its_state_and_its_other_end_and_a_gpu_the_errors_of_all
     gpu = condition_of(reader)
     first, second = gpu.links
     assert first.active == measured(1)
-    assert second == NvLink(1, "00000000:C3:00.0", active=measured(0))
+    assert second == NvLink(
+        1,
+        "00000000:C3:00.0",
+        active=measured(0),
+        crc_flit_errors=measured(11),
+        crc_data_errors=measured(12),
+        replays=measured(13),
+        recoveries=UNSUPPORTED,
+    )
+    assert (first.crc_flit_errors, first.replays) == (measured(2**32), measured(0))
     assert gpu.nvlink_crc_flit_errors == measured(2**32 + 11)
     assert (gpu.nvlink_crc_data_errors, gpu.nvlink_replays) == (measured(12), measured(13))
     assert gpu.nvlink_recoveries == UNSUPPORTED
@@ -135,6 +144,20 @@ def test_each_nvlink_has_its_state_and_its_other_end_and_a_gpu_the_errors_of_all
     gpus.set({"a.nvlinks": 0})
     gpu = condition_of(reader)
     assert gpu.nvlink_crc_flit_errors == gpu.nvlink_crc_errors_per_minute == UNSUPPORTED
+
+
+def test_the_errors_of_each_nvlink_are_read_where_there_are_some(
+    gpus: FakeGpus, reader: ReaderProcess
+) -> None:
+    gpus.set({"a.nvlinks": 2})
+    (first, second) = condition_of(reader).links
+    assert first.crc_data_errors == second.replays == measured(0)
+    for _ in range(2):
+        reader.advance(0.5)
+        gpus.set({"a.nvlink.1.replays": 3})
+        (first, second) = condition_of(reader).links
+    assert (first.replays, second.replays) == (measured(0), measured(3))
+    assert second.crc_data_errors == measured(0)
 
 
 def test_an_unsupported_field_is_no_zero_and_costs_no_other(

@@ -329,6 +329,17 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link,
   return status;
 }
 
+nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned int link, int counter,
+                                             unsigned long long *value) {
+  static const char *const names[] = {"replays", "recoveries", "crc_flit", "crc_data"};
+  char key[64];
+  nvmlReturn_t status = check_link(device, link);
+  if (status != NVML_SUCCESS) return status;
+  if (counter < 0 || counter > 3) return NVML_ERROR_INVALID_ARGUMENT;
+  snprintf(key, sizeof key, "nvlink.%u.%s", link, names[counter]);
+  return state_number(device->scope, key, 0, value);
+}
+
 /* Of the fields only NVLink's errors of all links: each link's first error is the field's. */
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *fields) {
   static const struct {

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import pynvml
 
+from isocost.telemetry.nvml.messages import NVLINK_ERRORS
+
 #: This GPU, driver or container does not tell it, however often it is asked.
 UNSUPPORTING = frozenset(
     {
@@ -39,11 +41,17 @@ WITHOUT_DRIVER = frozenset(
 SLICE_GONE = frozenset({pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_FOUND})
 #: NVML's rates are in KB/s.
 _KB = 1000.0
-_NVLINK_ERRORS = (
+_NVLINK_TOTALS = (
     pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
     pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
     pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
     pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
+)
+_LINK_COUNTERS = (
+    pynvml.NVML_NVLINK_ERROR_DL_CRC_FLIT,
+    pynvml.NVML_NVLINK_ERROR_DL_CRC_DATA,
+    pynvml.NVML_NVLINK_ERROR_DL_REPLAY,
+    pynvml.NVML_NVLINK_ERROR_DL_RECOVERY,
 )
 _FIELD_TYPES = {
     pynvml.NVML_VALUE_TYPE_DOUBLE: "dVal",
@@ -84,9 +92,10 @@ def _clocks_event_reasons(handle: Any) -> Any:
 
 def _nvlink_errors(handle: Any) -> Sequence[float | None]:
     """Of all the GPU's links together, in one call: 72 calls for each link's own counters would be
-    most of what a reader does. DCGM's health check reads the same totals.
+    most of what a reader does, and are made only where these are not 0. DCGM's health check reads
+    the same totals.
     """
-    return [_field(field) for field in pynvml.nvmlDeviceGetFieldValues(handle, _NVLINK_ERRORS)]
+    return [_field(field) for field in pynvml.nvmlDeviceGetFieldValues(handle, _NVLINK_TOTALS)]
 
 
 def _field(field: Any) -> float | None:
@@ -135,15 +144,7 @@ CONDITION = (
     _one("power_watts", pynvml.nvmlDeviceGetPowerUsage, unit=1e-3),
     _one("clocks_event_reasons", _clocks_event_reasons),
     Call(("mig_enabled",), lambda handle: pynvml.nvmlDeviceGetMigMode(handle)[:1]),
-    Call(
-        (
-            "nvlink_crc_flit_errors",
-            "nvlink_crc_data_errors",
-            "nvlink_replays",
-            "nvlink_recoveries",
-        ),
-        _nvlink_errors,
-    ),
+    Call(NVLINK_ERRORS, _nvlink_errors),
 )
 
 #: Read of a few GPUs in each round: a call for a throughput takes 20 ms, over which it measures.
@@ -163,6 +164,14 @@ IN_TURN = (
         unit=_KB,
     ),
 )
+
+
+def link_errors(link: int) -> tuple[Call, ...]:
+    """The error counters of one NVLink, in the order of NVLINK_ERRORS."""
+    return tuple(
+        _one(f"link {link} {counter}", pynvml.nvmlDeviceGetNvLinkErrorCounter, link, counter)
+        for counter in _LINK_COUNTERS
+    )
 
 
 def link_state(link: int) -> Call:

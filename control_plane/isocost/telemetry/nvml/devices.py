@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 import pynvml
 
-from isocost.telemetry.nvml.calls import UNSUPPORTING, WITHOUT_DRIVER, Call, link_state, text
+from isocost.telemetry.nvml.calls import (
+    UNSUPPORTING,
+    WITHOUT_DRIVER,
+    Call,
+    link_errors,
+    link_state,
+    text,
+)
 from isocost.telemetry.nvml.messages import Raw
 
 
@@ -17,6 +24,7 @@ class Link(NamedTuple):
     number: int
     remote: str
     state: Call
+    errors: tuple[Call, ...]
 
 
 class Device:
@@ -114,7 +122,8 @@ def _links(handle: Any) -> tuple[Link, ...]:
         except pynvml.NVMLError as error:
             if error.value in UNSUPPORTING or error.value == pynvml.NVML_ERROR_INVALID_ARGUMENT:
                 continue
-        links.append(Link(number, _remote(handle, number), link_state(number)))
+        remote = _remote(handle, number)
+        links.append(Link(number, remote, link_state(number), link_errors(number)))
     return tuple(links)
 
 

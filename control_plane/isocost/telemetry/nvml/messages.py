@@ -22,6 +22,15 @@ UNSUPPORTED = False
 Raw = float | bool | tuple[bool, float, float] | None
 
 
+#: The error counters of NVLinks: a GPU's are of all its links, and a link's come in this order.
+NVLINK_ERRORS = (
+    "nvlink_crc_flit_errors",
+    "nvlink_crc_data_errors",
+    "nvlink_replays",
+    "nvlink_recoveries",
+)
+
+
 def send(out: BinaryIO, message: Any) -> None:
     """A round, SCANNING or READING."""
     write(out, marshal.dumps(message))

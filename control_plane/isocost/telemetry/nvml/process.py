@@ -210,6 +210,7 @@ class Gpu:
 
     load: GpuLoad
     condition: GpuCondition | None
+    xids: tuple[Xid, ...] = ()
 
     @property
     def identity(self) -> GpuIdentity:
@@ -306,7 +307,8 @@ class Nvml:
         loads, conditions = self.load.latest(), self.condition.latest()
         by_uuid = {gpu.identity.uuid: gpu for gpu in conditions.gpus} if conditions else {}
         return tuple(
-            Gpu(load, by_uuid.get(load.identity.uuid)) for load in (loads.gpus if loads else ())
+            Gpu(load, by_uuid.get(load.identity.uuid), self.xids(load.identity.uuid))
+            for load in (loads.gpus if loads else ())
         )
 
     def xids(self, uuid: str) -> tuple[Xid, ...]:

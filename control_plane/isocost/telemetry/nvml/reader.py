@@ -25,7 +25,7 @@ from isocost.telemetry.nvml.calls import (
 )
 from isocost.telemetry.nvml.devices import Device
 from isocost.telemetry.nvml.events import XidEvents
-from isocost.telemetry.nvml.messages import ABSENT, UNSUPPORTED, Raw
+from isocost.telemetry.nvml.messages import ABSENT, NVLINK_ERRORS, UNSUPPORTED, Raw
 
 #: After a lost GPU or driver, at first; then twice as long each time, up to the usual time between
 #: two scans.
@@ -38,6 +38,7 @@ SLICES_S = 0.4
 TURN_LATE_S = 0.75
 
 Signals = dict[str, Raw]
+_TURN_NAMES = tuple(name for call in IN_TURN for name in call.names)
 
 
 class _Turn(NamedTuple):
@@ -130,32 +131,36 @@ class Reader:
         """The slow signals, and the Xids that came since the round before."""
         started_s = self._begin()
         whole = [device for device in self._devices if not device.is_slice]
-        signals, links, processes = {}, {}, {}
+        signals, states, processes = {}, {}, {}
         # What does not wait comes first, so that it is of one moment.
         for device in whole:
             signals[device.uuid] = self._signals(device, CONDITION, started_s)
-            states = self._signals(device, [link.state for link in device.links], started_s)
-            links[device.uuid] = tuple(
-                (link.number, link.remote, state)
-                for link, state in zip(device.links, states.values(), strict=True)
-            )
+            calls = [link.state for link in device.links]
+            states[device.uuid] = self._signals(device, calls, started_s)
         for device in self._devices:
             processes[device.uuid] = self._processes(device, started_s)
         xids, heard = self._xids(started_s)
         due = {device.uuid for device in self._due(whole)}
+        in_turn: dict[str, Signals] = {}
         fresh_s = self._interval_s * math.ceil(len(whole) / TURN_GPUS) + TURN_LATE_S
         for device in whole:
             if device.uuid in due:
-                taken = self._signals(device, IN_TURN, started_s)
+                in_turn_now = IN_TURN + self._error_calls(device, signals[device.uuid])
+                taken = self._signals(device, in_turn_now, started_s)
                 self._turns[device.uuid] = _Turn(taken, started_s)
-            signals[device.uuid] |= self._turn(device, started_s, fresh_s)
+            in_turn[device.uuid] = self._turn(device, started_s, fresh_s)
         self._end()
         lost = self._lost()
+        links = {
+            device.uuid: _links(device, states[device.uuid], in_turn[device.uuid])
+            for device in whole
+        }
         gpus = []
         for device in self._devices:
             parent = device.parent_uuid or device.uuid
             count, listed = processes[device.uuid]
-            gpu = _gpu(device, lost, {**signals[parent], "compute_processes": count})
+            turn = {name: in_turn[parent][name] for name in _TURN_NAMES}
+            gpu = _gpu(device, lost, {**signals[parent], **turn, "compute_processes": count})
             gpus.append({**gpu, "links": links[parent], "processes": listed})
         return {**self._round(started_s, gpus), "xids": xids, "xids_heard": heard}
 
@@ -225,6 +230,13 @@ class Reader:
         known = [d for d in whole if d.uuid in self._turns and not d.silent]
         known.sort(key=lambda device: self._turns[device.uuid].taken_s)
         return new + known[:TURN_GPUS]
+
+    @staticmethod
+    def _error_calls(device: Device, signals: Signals) -> tuple[Call, ...]:
+        """Those of each link, where the sums over all links are not 0."""
+        if not any(_number(signals[name]) for name in NVLINK_ERRORS):
+            return ()
+        return tuple(call for link in device.links for call in link.errors)
 
     def _turn(self, device: Device, now_s: float, fresh_s: float) -> Signals:
         """What was read last in its turn, as of now."""
@@ -308,6 +320,26 @@ def _gpu(device: Device, lost: set[str], signals: Signals) -> dict[str, Any]:
         "lost": device.uuid in lost or device.parent_uuid in lost,
         "signals": signals,
     }
+
+
+def _links(device: Device, states: Signals, turn: Signals) -> tuple[Any, ...]:
+    """Of each link its number, its other end, its state, and its errors if they were read."""
+    return tuple(
+        (
+            link.number,
+            link.remote,
+            state,
+            tuple(turn[name] for call in link.errors for name in call.names if name in turn),
+        )
+        for link, state in zip(device.links, states.values(), strict=True)
+    )
+
+
+def _number(raw: Raw) -> float:
+    """0 for what is not known."""
+    if raw is ABSENT or raw is UNSUPPORTED:
+        return 0.0
+    return raw[1] if isinstance(raw, tuple) else float(raw)
 
 
 def _aged(signals: Signals, by_s: float, fresh: bool) -> Signals:

@@ -52,7 +52,7 @@ def _condition(gpu: dict[str, Any], rises: Rises, taken_s: float) -> GpuConditio
         **signals,
         **rises.add(identity.uuid, signals, taken_s),
         processes=tuple(GpuProcess(pid, _signal(used)) for pid, used in gpu["processes"]),
-        links=_links(gpu["links"]),
+        links=_links(gpu["links"], tuple(signals[name] for name in messages.NVLINK_ERRORS)),
     )
 
 
@@ -62,8 +62,17 @@ def _identity(raw: tuple[str, str, str, str]) -> GpuIdentity:
 
 
 @lru_cache(_MACHINE)
-def _links(raw: tuple[tuple[int, str, Raw], ...]) -> tuple[NvLink, ...]:
-    return tuple(NvLink(number, remote, _signal(active)) for number, remote, active in raw)
+def _links(
+    raw: tuple[tuple[int, str, Raw, tuple[Raw, ...]], ...], totals: tuple[Signal, ...]
+) -> tuple[NvLink, ...]:
+    """``totals`` are the errors of all links together: where a link's own were not read, they say
+    whether there are any.
+    """
+    unread = tuple(ABSENT if total.known and total.value > 0 else total for total in totals)
+    return tuple(
+        NvLink(number, remote, _signal(active), *(map(_signal, errors) if errors else unread))
+        for number, remote, active, errors in raw
+    )
 
 
 def _signals(gpu: dict[str, Any]) -> dict[str, Signal]:

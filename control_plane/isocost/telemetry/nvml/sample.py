@@ -52,11 +52,15 @@ class GpuProcess:
 
 @dataclass(frozen=True, slots=True)
 class NvLink:
-    """One NVLink; ``active`` is 0 or 1."""
+    """One NVLink; ``active`` is 0 or 1, the errors are counted since the driver was loaded."""
 
     link: int
     remote_pci_bus_id: str = ""
     active: Signal = ABSENT
+    crc_flit_errors: Signal = ABSENT
+    crc_data_errors: Signal = ABSENT
+    replays: Signal = ABSENT
+    recoveries: Signal = ABSENT
 
 
 @dataclass(frozen=True, slots=True)
