@@ -8,17 +8,15 @@ import statistics
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
 import yaml
 
 from isocost.telemetry.uplink import BACKOFF_MAX_S, BACKOFF_MIN_S
-from isocost.v1 import telemetry_pb2
 from tests.integration.harness.memory import rss_kb
 from tests.integration.harness.ports import free_port
 from tests.integration.harness.process import Process
+from tests.integration.harness.telemetry_stand_in import telemetry_stand_in
 from tests.integration.harness.wait import wait_until
 from tests.unit.telemetry.page_server import page_server
 
@@ -27,44 +25,6 @@ AWAY_S = 60.0
 BACK_WITHIN_S = BACKOFF_MAX_S + 2.0
 INTERVAL_S = 0.2
 MAX_GROWTH_KB = 2_000
-
-
-@dataclass(frozen=True)
-class Arrival:
-    at_s: float
-    sequence: int
-    age_s: float
-
-
-@asynccontextmanager
-async def control_plane(port: int) -> AsyncIterator[list[Arrival]]:
-    """What arrives at a control plane; the age is by the one clock that both have."""
-    arrivals: list[Arrival] = []
-
-    async def report(
-        requests: AsyncIterator[telemetry_pb2.TelemetryReport], _: object
-    ) -> telemetry_pb2.TelemetryAck:
-        async for message in requests:
-            now_s = time.monotonic()
-            age_s = now_s - message.monotonic_ms / 1e3
-            arrivals.append(Arrival(now_s, message.sequence, age_s))
-        return telemetry_pb2.TelemetryAck()
-
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    handler = grpc.stream_unary_rpc_method_handler(
-        report,
-        request_deserializer=telemetry_pb2.TelemetryReport.FromString,
-        response_serializer=telemetry_pb2.TelemetryAck.SerializeToString,
-    )
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler("isocost.v1.Telemetry", {"Report": handler}),)
-    )
-    assert server.add_insecure_port(f"127.0.0.1:{port}") == port
-    await server.start()
-    try:
-        yield arrivals
-    finally:
-        await server.stop(0)
 
 
 @asynccontextmanager
@@ -93,7 +53,7 @@ async def test_it_tries_with_jitter_does_not_grow_and_sends_nothing_old(
         file = tmp_path / "agent.yaml"
         file.write_text(yaml.safe_dump(config))
         process = start_isocost("agent", "--config", str(file))
-        async with control_plane(port) as first:
+        async with telemetry_stand_in(port) as first:
             await wait_until(lambda: len(first) >= 10, "it reports")
         before_kb = rss_kb(process.pid)
         async with closing_at_once(port) as tried_s:
@@ -101,7 +61,7 @@ async def test_it_tries_with_jitter_does_not_grow_and_sends_nothing_old(
             await wait_until(lambda: time.monotonic() > end_s, "a minute", AWAY_S + 5.0)
         grown_kb = rss_kb(process.pid) - before_kb
         back_s = time.monotonic()
-        async with control_plane(port) as later:
+        async with telemetry_stand_in(port) as later:
             await wait_until(lambda: len(later) >= 20, "it reports again")
     process.require_running()
 
@@ -115,8 +75,8 @@ async def test_it_tries_with_jitter_does_not_grow_and_sends_nothing_old(
 
     assert later[0].at_s - back_s < BACK_WITHIN_S
     assert max(arrival.age_s for arrival in later) < 1.0
-    sequences = [arrival.sequence for arrival in later]
-    assert sequences[0] > first[-1].sequence + 0.9 * AWAY_S / INTERVAL_S
+    sequences = [arrival.report.sequence for arrival in later]
+    assert sequences[0] > first[-1].report.sequence + 0.9 * AWAY_S / INTERVAL_S
     assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
     # One a tick from the first on: what was sampled meanwhile does not follow in a burst.
     assert later[-1].at_s - later[0].at_s > (len(later) - 2) * INTERVAL_S
