@@ -26,6 +26,8 @@ class Subject(Protocol):
 
     async def nodes_page(self, signals: bool) -> str: ...
 
+    def why(self, name: str) -> dict[str, object]: ...
+
     def not_ready(self) -> str | None: ...
 
     async def override(self, name: str, data: dict[str, object] | None, note: Note) -> None: ...
@@ -55,6 +57,9 @@ def application(subject: Subject) -> web.Application:
     async def nodes(request: web.Request) -> web.Response:
         return web.json_response(text=await subject.nodes_page("signals" in request.query))
 
+    async def why(request: web.Request) -> web.Response:
+        return _json(subject.why(request.match_info["name"]))
+
     async def put_override(request: web.Request) -> web.Response:
         data, note = await _order(request)
         await subject.override(request.match_info["name"], data, note)
@@ -77,6 +82,7 @@ def application(subject: Subject) -> web.Application:
     app.router.add_get("/readyz", readyz)
     app.router.add_get("/v1/status", status)
     app.router.add_get("/v1/nodes", nodes)
+    app.router.add_get("/v1/nodes/{name}/why", why)
     app.router.add_put("/v1/nodes/{name}/override", put_override)
     app.router.add_delete("/v1/nodes/{name}/override", delete_override)
     app.router.add_put("/v1/nodes/{name}/drain", put_drain)

@@ -8,7 +8,7 @@ import logging
 import signal
 import time
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.discovery.registry import Registry
 from isocost.discovery.telemetry_service import TelemetryService
-from isocost.errors import StartError, StateError
-from isocost.manual import Manual, Note
+from isocost.errors import RejectedError, StartError, StateError
+from isocost.manual import Manual, Note, json_of
 from isocost.metrics import ControlPlaneMetrics
+from isocost.node_signals import node_signals
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import Pipeline
 from isocost.push import observation_service
@@ -39,6 +40,7 @@ from isocost.status import (
     signals_status,
 )
 from isocost.weight.override import parse_override, refuse_ignored
+from isocost.why import why
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +112,20 @@ class ControlPlane:
 
     async def nodes_page(self, signals: bool) -> str:
         return await self._nodes_pages[signals].text()
+
+    def why(self, name: str) -> dict[str, object]:
+        """Why a node has its numbers. RejectedError: there is no such node in the table."""
+        latest = self._pipeline.latest
+        names = [node.name for node in latest.nodes] if latest else []
+        if latest is None or name not in names:
+            raise RejectedError(f"there is no node {name!r} in the table; {_named(names)}")
+        index = names.index(name)
+        sample = latest.samples[index]
+        return {
+            **why(latest, index, self._config),
+            **json_of(self._pipeline.manual.of(name)),
+            "signals": node_signals(sample, latest.ages_s[index]) if sample else None,
+        }
 
     def not_ready(self) -> str | None:
         """Why this control plane cannot steer now; None when it can."""
@@ -239,6 +255,12 @@ class ControlPlane:
                 told = str(error)
             else:
                 self._kept_names, told = names, ""
+
+
+def _named(names: Sequence[str]) -> str:
+    if not names:
+        return "it is empty"
+    return f"it has {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
 
 
 def _kind(error: Exception) -> tuple[type[Exception], str, int]:

@@ -73,9 +73,12 @@ class Latest:
     clock_offsets_s: tuple[float | None, ...]
     observed: Observed
     decision: Decision
-    #: Share of the traffic that each should take, relative to the best, [n].
+    #: Speed, and share of the traffic that each should take, relative to the best, [n].
+    speed: Floats
     capacity: Floats
     costs: Costs
+    #: The mean request that these are of.
+    prompt_tokens: float
     table_version: int
     at_s: float
     at_unix_s: float
@@ -199,8 +202,10 @@ class Pipeline:
             tuple(view.clock_offset_s for view in views),
             observed,
             decision,
+            speed,
             capacity(nodes, speed, decision.health, state.factor, overrides),
             costs(speeds, request, decision.telemetry, observed, state.factor * decision.health),
+            request.prompt_tokens,
             # Versions rise, also when the clock stands still or was set back.
             table_version=max(self.table_version + 1, unix_ms),
             at_s=now_s,

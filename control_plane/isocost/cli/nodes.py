@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from isocost.cli.admin_client import add_http_argument, call
+from isocost.cli.admin_client import add_http_argument, call, node_path
 from isocost.cli.columns import aligned
+from isocost.cli.why_text import why_text
 from isocost.output import printable
 
 SUMMARY = "list the nodes with state, numbers, load and settings by hand"
 EXAMPLES = """  isocost nodes
   isocost nodes --json | jq '.nodes[] | select(.state != "serving")'
+  isocost nodes --why gpu-3
   isocost nodes --json | jq '.nodes[].signals.gpus[] | select(.lost)'
   isocost nodes --json | jq '.nodes[] | {name, health_findings}'
 """
@@ -25,6 +27,11 @@ Row = Mapping[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_http_argument(parser)
     parser.add_argument(
+        "--why",
+        metavar="NODE",
+        help="of one node, every term of its numbers: value, state, age and contribution",
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         help="print JSON, with the state, value and age of every signal",
@@ -32,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.why is not None:
+        answer = call(args.http, "GET", node_path(args.why, "why"))
+        print(json.dumps(answer, indent=2) if args.json else why_text(answer))
+        return 0
     if args.json:
         print(json.dumps(call(args.http, "GET", "/v1/nodes?signals"), indent=2))
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from isocost.config import EntropySettings, WeightSettings
 from isocost.model import Node, NodeSample, SignalState
 from isocost.observe.fleet import Observed
 from isocost.observe.latency import Latency
-from isocost.score.columns import Column, Floats, derived
+from isocost.score.columns import Column, Floats
 from isocost.score.constants import RosterConstants, roster_constants
 from isocost.score.entropy import EntropyTerms, entropy_terms
 from isocost.score.telemetry import FleetTelemetry, fleet_telemetry
@@ -63,9 +63,10 @@ def decide(
     constants = constants or roster_constants(nodes, entropy_settings)
     telemetry = fleet_telemetry(constants.kv_bytes_per_token, samples, ages_s)
     free_share = free_vram_share(telemetry)
-    pcie = derived(
-        telemetry.pcie_bytes_per_s.value / weight_settings.pcie_capacity_bytes_per_s,
-        telemetry.pcie_bytes_per_s,
+    pcie_bytes_per_s = telemetry.pcie_bytes_per_s
+    pcie = replace(
+        pcie_bytes_per_s,
+        value=pcie_bytes_per_s.value / weight_settings.pcie_capacity_bytes_per_s,
     )
     by_signal = {"tpot": observed.tpot, "first_byte": observed.first_byte}
     latency_ms = _column(by_signal[weight_settings.latency_signal])

@@ -252,3 +252,16 @@ def test_undraining_a_wrong_name_leaves_the_others_drained(run: Run) -> None:
     assert code == EXIT_USAGE
     assert "no node 'nope'" in told
     assert rows(run)[name]["drain"] is not None
+
+
+def test_why_shows_the_terms_of_a_node(run: Run) -> None:
+    code, out, _ = run("nodes", "--why", "gpu-2")
+    assert code == 0
+    first, *lines = out.splitlines()
+    assert first == "gpu-2: serving (ok), policy equal_cost"
+    assert any(line.split()[:1] == ["free_vram_share"] for line in lines)
+    assert any(line.startswith("predicted time ") for line in lines)
+    code, out, _ = run("nodes", "--why", "gpu-2", "--json")
+    assert code == 0 and json.loads(out)["weight"]["terms"][0]["term"] == "free_vram_share"
+    code, _, err = run("nodes", "--why", "gpu-9")
+    assert code == EXIT_USAGE and "no node 'gpu-9'" in err

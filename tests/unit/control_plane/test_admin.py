@@ -62,6 +62,11 @@ class FakeSubject:
     async def nodes_page(self, signals: bool) -> str:
         return json.dumps({"nodes": [{"name": "a", "signals": signals}], "unseen": []})
 
+    def why(self, name: str) -> dict[str, object]:
+        if name != "a":
+            raise RejectedError(f"there is no node {name!r} in the table")
+        return {"name": name}
+
     def not_ready(self) -> str | None:
         return self.reason
 
@@ -152,6 +157,13 @@ async def test_the_nodes_page_is_json(url: str, session: ClientSession) -> None:
         assert (await response.json())["nodes"] == [{"name": "a", "signals": False}]
     async with session.get(f"{url}/v1/nodes?signals") as response:
         assert (await response.json())["nodes"] == [{"name": "a", "signals": True}]
+
+
+async def test_why_is_asked_of_a_node(url: str, session: ClientSession) -> None:
+    async with session.get(f"{url}/v1/nodes/a/why") as response:
+        assert response.status == 200 and await response.json() == {"name": "a"}
+    async with session.get(f"{url}/v1/nodes/b/why") as response:
+        assert response.status == 400
 
 
 async def test_orders_reach_the_control_plane_with_who_and_why(

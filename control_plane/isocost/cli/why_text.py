@@ -1,0 +1,45 @@
+"""Why a node has its numbers, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from isocost.cli.columns import aligned
+from isocost.output import printable
+
+_TITLES = ("TERM", "VALUE", "STATE", "AGE_S", "USED", "CONTRIBUTION")
+#: By number: what it is, and how its terms make it.
+_PARTS = {
+    "weight": ("weight", "of the best node's; the product of"),
+    "entropy": ("entropy", "the sum of"),
+    "share": ("share", "of the best node's traffic; the product of"),
+    "predicted_s": ("predicted time", "s for the mean request; the sum of"),
+}
+
+
+def why_text(answer: Mapping[str, Any]) -> str:
+    lines = [f"{answer['name']}: {answer['state']} ({answer['reason']}), policy {answer['policy']}"]
+    for key, (title, how) in _PARTS.items():
+        part = answer[key]
+        rows = [_TITLES, *(_row(term) for term in part["terms"])]
+        lines += [
+            "",
+            f"{title} {_cell(part['value'])} {how}",
+            *("  " + row for row in aligned(rows)),
+        ]
+    for what in ("drain", "override"):
+        if answer[what] is not None:
+            lines += ["", f"by hand: {what}: {answer[what]}"]
+    return printable("\n".join(lines))
+
+
+def _row(term: Mapping[str, Any]) -> list[str]:
+    keys = ("value", "state", "age_s", "used", "contribution")
+    return [str(term["term"]), *(_cell(term[key]) for key in keys)]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,180 @@
+"""Why a node has its numbers: every term with what is known of it, and what it contributes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from isocost.config import ControlPlaneConfig
+from isocost.model import SignalState
+from isocost.pipeline import Latest
+from isocost.score.columns import Column, Floats
+from isocost.weight.decide import LATENCY_DECAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """``value`` is what was measured or learned, None = unknown; ``used`` is what stands in the
+    formula instead: stale values are decayed, unknown ones are the fleet's median.
+
+    ``contribution``: a factor relative to the best node's (weight, share), a summand (entropy) or
+    seconds (time).
+    """
+
+    name: str
+    value: float | None
+    state: str
+    age_s: float | None
+    used: float
+    contribution: float
+
+    def json(self) -> dict[str, object]:
+        return {
+            "term": self.name,
+            "value": self.value,
+            "state": self.state,
+            "age_s": self.age_s,
+            "used": self.used,
+            "contribution": _finite(self.contribution),
+        }
+
+
+def why(latest: Latest, index: int, config: ControlPlaneConfig) -> dict[str, object]:
+    """The numbers of the table's node ``index`` as plain data. The contributions multiply to the
+    weight and the share, and add up to the entropy and the time, where nothing is set by hand.
+    """
+    state = latest.decision.state
+    standing = state.standings[index]
+    parts: dict[str, tuple[float, list[Term]]] = {
+        "weight": _weight(latest, index, config),
+        "entropy": _entropy(latest, index),
+        "share": _share(latest, index),
+        "predicted_s": _time(latest, index),
+    }
+    return {
+        "name": latest.nodes[index].name,
+        "policy": config.filter.policy,
+        "state": standing.state.name.lower(),
+        "reason": standing.reason.value,
+        **{
+            name: {"value": _finite(value), "terms": [term.json() for term in terms]}
+            for name, (value, terms) in parts.items()
+        },
+    }
+
+
+def _weight(latest: Latest, index: int, config: ControlPlaneConfig) -> tuple[float, list[Term]]:
+    decision = latest.decision
+    best = int(np.argmax(decision.weight))
+    factor_per_ms = config.weight.latency_factor_per_ms
+    free, pcie = decision.free_share, decision.pcie_utilisation
+    latency = decision.latency_ms
+    terms = [
+        _factor("free_vram_share", free, free.filled(default=1.0), index, best, _same),
+        _factor("pcie_utilisation", pcie, pcie.filled(default=0.0), index, best, _left),
+        _factor(
+            "latency_ms",
+            latency,
+            latency.filled(default=0.0, decay_s=LATENCY_DECAY_S),
+            index,
+            best,
+            lambda used: math.exp(-factor_per_ms * min(used, 700.0 / factor_per_ms)),
+        ),
+        _known_factor("health", decision.health, index, best),
+        _known_factor("node_state", decision.state.factor, index, best),
+    ]
+    return float(decision.weight[index]), terms
+
+
+def _entropy(latest: Latest, index: int) -> tuple[float, list[Term]]:
+    decision = latest.decision
+    telemetry, terms = decision.telemetry, decision.entropy_terms
+    capacity = float(terms.capacity[index])
+    entropy = float(decision.entropy[index])
+
+    def summand(name: str, column: Column | None, term: Floats) -> Term:
+        used = float(term[index])
+        if column is None:
+            return Term(name, used, "measured", 0.0, used, used / capacity)
+        value, state, age_s = _read(column, index)
+        return Term(name, value, state, age_s, used, used / capacity)
+
+    summands = [
+        summand("kv_cache", telemetry.kv_usage, terms.kv),
+        summand("open_ages", None, terms.age),
+        summand("network", telemetry.net_bytes_per_s, terms.net),
+        summand("queue", telemetry.waiting, terms.queue),
+    ]
+    raised = entropy - float(terms.total[index])
+    factor = float(decision.state.factor[index] * decision.health[index])
+    summands.append(Term("node_state", factor, "measured", 0.0, factor, raised))
+    return entropy, summands
+
+
+def _share(latest: Latest, index: int) -> tuple[float, list[Term]]:
+    best = int(np.argmax(latest.capacity))
+    terms = [
+        _known_factor("speed", latest.speed, index, best),
+        _known_factor("health", latest.decision.health, index, best),
+        _known_factor("node_state", latest.decision.state.factor, index, best),
+    ]
+    return float(latest.capacity[index]), terms
+
+
+def _time(latest: Latest, index: int) -> tuple[float, list[Term]]:
+    costs, observed = latest.costs, latest.observed
+    known = bool(observed.in_flight_known[index])
+    token_s, request_s = float(costs.token_s[index]), float(costs.request_s[index])
+    speed, speed_state, _ = _read(costs.token, index)
+
+    def gateways(name: str, count: float, seconds: float) -> Term:
+        state = "measured" if known else "absent"
+        return Term(name, count if known else None, state, None, count, count * seconds)
+
+    terms = [
+        Term("own_prompt", speed, speed_state, None, token_s, latest.prompt_tokens * token_s),
+        gateways("pending_tokens", float(observed.pending_tokens[index]), token_s),
+        gateways("open_requests", float(observed.in_flight[index]), request_s),
+        Term("unseen_queue", None, "derived", None, 1.0, float(costs.extra_s[index])),
+    ]
+    return sum(term.contribution for term in terms), terms
+
+
+def _factor(
+    name: str, column: Column, used: Floats, index: int, best: int, of: Callable[[float], float]
+) -> Term:
+    value, state, age_s = _read(column, index)
+    own, best_own = of(float(used[index])), of(float(used[best]))
+    return Term(name, value, state, age_s, float(used[index]), _ratio(own, best_own))
+
+
+def _known_factor(name: str, values: Floats, index: int, best: int) -> Term:
+    own = float(values[index])
+    return Term(name, own, "measured", 0.0, own, _ratio(own, float(values[best])))
+
+
+def _read(column: Column, index: int) -> tuple[float | None, str, float | None]:
+    state = SignalState(int(column.state[index]))
+    if not column.known[index]:
+        return None, state.name.lower(), None
+    return float(column.value[index]), state.name.lower(), float(column.age_s[index])
+
+
+def _ratio(own: float, best: float) -> float:
+    return own / best if best > 0.0 else 0.0
+
+
+def _same(used: float) -> float:
+    return min(max(used, 0.0), 1.0)
+
+
+def _left(used: float) -> float:
+    return min(max(1.0 - used, 0.0), 1.0)
+
+
+def _finite(value: float) -> float | str:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else "inf"
