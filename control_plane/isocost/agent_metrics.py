@@ -1,5 +1,5 @@
-"""The agent's Prometheus metrics. A signal that is not known has no series: it is not zero, and
-``isocost_agent_signals`` says in which state it is instead.
+"""The agent's Prometheus metrics. A signal that is not known, or is old, has no series: it is not
+zero, and ``isocost_agent_signals`` says in which state it is instead.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _COUNTERS = frozenset(
     }
 )
 _LINK_ERRORS = ("crc_flit_errors", "crc_data_errors", "replays", "recoveries")
+#: A stale value is shown no longer than this.
+SHOWN_S = 5.0
 #: An agent that ends takes no more questions.
 _PATIENCE_S = 2.0
 _QUANTILES = (("p50", "0.5"), ("p99", "0.99"))
@@ -187,12 +189,17 @@ class AgentMetrics(Collector):
             signals.add(labels, gpu.condition)
             for link in gpu.condition.links:
                 number = str(link.link)
-                if link.active.known:
+                if _shown(link.active):
                     links.add_metric([*labels, number, link.remote_pci_bus_id], link.active.value)
                 for error in _LINK_ERRORS:
                     count: Signal = getattr(link, error)
-                    if count.known:
+                    if _shown(count):
                         errors.add_metric([*labels, number, error], count.value)
+        listed = {gpu.identity.uuid for gpu in gpus}
+        for sample in self.samples:
+            for told in sample.gpus:
+                if told.uuid not in listed:
+                    lost.add_metric([sample.node.name, told.uuid], told.lost)
         yield lost
         yield from signals.families()
         yield links
@@ -220,11 +227,16 @@ class _Signals:
                     labels=self._labels,
                 )
                 self._families[name] = family
-            if signal.known:
+            if _shown(signal):
                 family.add_metric(labels, signal.value)
 
     def families(self) -> Iterator[Metric]:
         yield from self._families.values()
+
+
+def _shown(signal: Signal) -> bool:
+    """A number without an age must be of now."""
+    return signal.known and signal.age_s <= SHOWN_S
 
 
 def _signals(holder: object) -> Mapping[str, Signal]:

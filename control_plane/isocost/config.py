@@ -374,6 +374,9 @@ class AgentNodeSettings(NodeSettings):
         errors = super().contradictions()
         if (self.dcgm_url is None) == (not self.gpus):
             errors.append(FieldError("gpus", list(self.gpus), "either dcgm_url or gpus is needed"))
+        if self.gpus and len(self.gpus) != self.gpu_count:
+            allowed = f"must be {len(self.gpus)}: as many as gpus"
+            errors.append(FieldError("gpu_count", self.gpu_count, allowed))
         return errors
 
 

@@ -176,8 +176,9 @@ def test_a_bad_entry_of_a_list_is_told_once() -> None:
 
 
 def test_a_gpu_belongs_to_one_node_and_once() -> None:
-    node = NODE | {"metrics_url": "http://a", "gpus": ["GPU-a", "GPU-b"]}
-    other = node | {"name": "b", "address": "192.0.2.2:8000", "gpus": ["GPU-c", "GPU-b", "GPU-c"]}
+    node = NODE | {"metrics_url": "http://a", "gpus": ["GPU-a", "GPU-b"], "gpu_count": 2}
+    twice = {"gpus": ["GPU-c", "GPU-b", "GPU-c"], "gpu_count": 3}
+    other = node | {"name": "b", "address": "192.0.2.2:8000"} | twice
     with pytest.raises(ConfigError) as caught:
         parse(AgentConfig, {"name": "host-1", "nodes": [node, other]}, "agent.yaml")
     told = [(error.field, error.value) for error in caught.value.fields]
@@ -220,3 +221,9 @@ def test_the_policy_is_equal_cost_unless_said_otherwise() -> None:
     assert settings.policy == "equal_cost"
     assert (settings.projection, settings.dispersion) == (True, True)
     assert settings.profile_limit_bytes == 262_144
+
+
+def test_a_node_has_as_many_gpus_as_it_says() -> None:
+    node = NODE | {"metrics_url": "http://a", "gpus": ["GPU-a", "GPU-b"], "gpu_count": 8}
+    with pytest.raises(ConfigError, match="gpu_count: 8 is not allowed; must be 2"):
+        parse(AgentConfig, {"name": "host-1", "nodes": [node]}, "agent.yaml")

@@ -41,8 +41,8 @@ class NodeGpus:
         }
 
     def _gpu(self, uuid: str, now_s: float) -> GpuSample:
-        """One that was listed and is not any more is lost; of one that never was, nothing is known:
-        the configuration may be wrong.
+        """One that NVML does not list is lost, also if it never was listed: an agent that starts
+        anew must not put a node back whose GPU is gone.
         """
         # Asked for it, NVML's readers look for one that is not listed.
         sample = self._nvml.sample(uuid)
@@ -50,7 +50,7 @@ class NodeGpus:
             self._listed[uuid] = sample, now_s
             return sample
         if uuid not in self._listed:
-            return sample
+            return dataclasses.replace(sample, lost=self._nvml.load.answers)
         sample, listed_s = self._listed[uuid]
         gone_s = now_s - listed_s
         old: GpuSample = aged(sample, gone_s, fresh=False)

@@ -50,7 +50,15 @@ class Pages:
         self._clients.append(client)
 
         async def get() -> str:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, client.get)
+            fetch = asyncio.get_running_loop().run_in_executor(self._threads, client.get)
+            done, _ = await asyncio.wait([fetch], timeout=self._timeout_s)
+            if not done:
+                # It waits for each piece of an answer's head anew.
+                client.interrupt()
+                await asyncio.wait([fetch])
+                fetch.exception()
+                raise TimeoutError
+            return fetch.result()
 
         return get
 

@@ -215,12 +215,17 @@ async def test_a_nodes_own_gpus_are_read_through_nvml(
         monkeypatch.setenv(name, gpus.environment[name])
     async with running() as node:
         settings = config({"n1": node.port}, control_plane.port).model_dump(mode="json")
-        settings["nodes"][0] |= {"dcgm_url": None, "gpus": ["GPU-b", "GPU-gone"]}
+        settings["nodes"][0] |= {
+            "dcgm_url": None,
+            "gpus": ["GPU-b", "GPU-gone"],
+            "gpu_count": 2,
+        }
         parsed = parse(AgentConfig, settings, "test")
         (once,) = (await sample_once(parsed)).nodes
         assert [gpu.uuid for gpu in once.gpus] == ["GPU-b", "GPU-gone"]
         assert once.gpus[0].vram_free_bytes.value == 600
         assert not once.gpus[1].vram_free_bytes.known
+        assert (once.gpus[0].lost, once.gpus[1].lost) == (False, True)
         assert "n1: NVML does not list GPU-gone" in caplog.text
         async with agent(parsed):
             await control_plane.until(lambda view: len(view) == 1 and _free(view) == 600)

@@ -126,6 +126,12 @@ async def test_known_signals_have_a_number_and_the_others_only_a_state(
             lambda: _is(http, "isocost_agent_signals", "vram_free_bytes stale", 1.0), "stale"
         )
 
+        async def gone() -> bool:
+            return ("isocost_gpu_memory_free_bytes", "GPU-a n1") not in await scrape(http)
+
+        await wait_until(gone, "its old values are shown no more")
+        assert await _is(http, "isocost_gpu_lost", "GPU-a n1", 1.0)
+
 
 async def test_failed_pages_are_counted(page: PageServer) -> None:
     http = f"127.0.0.1:{free_port()}"

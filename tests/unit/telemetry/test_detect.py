@@ -73,3 +73,9 @@ def test_milliseconds_become_seconds() -> None:
     )
     assert got.first_token_s is not None
     assert quantile(got.first_token_s, 1.0).value == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("page", ["vllm:num_requests_running 1", "tgi_queue_size 1\ntgi_batch"])
+def test_a_page_without_its_last_line_feed_was_cut_off(page: str) -> None:
+    with pytest.raises(TelemetryError, match="cut off"):
+        read_engine_page(page)

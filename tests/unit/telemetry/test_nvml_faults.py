@@ -20,8 +20,9 @@ MEASURED, STALE, UNSUPPORTED = SignalState.MEASURED, SignalState.STALE, SignalSt
 SHOWS_S = 1.0
 #: A machine that was busy with something else for a moment tells nothing.
 TRIES = 3
-#: NVML is opened anew up to two seconds after trouble began, and takes its time.
-CLEARS_S = 5.0
+#: NVML is opened anew up to two seconds after trouble began, and a GPU that hung is asked again
+#: five seconds after it was left out; both take their time.
+CLEARS_S = 12.0
 GIB = 1024**3
 
 
@@ -164,6 +165,25 @@ async def test_a_fault_shows_within_a_second_and_clears(name: str, gpus: FakeGpu
             if took_s[-1] <= SHOWS_S:
                 break
         assert min(took_s) <= SHOWS_S
+
+
+async def test_a_gpu_that_hangs_costs_the_others_a_few_seconds(gpus: FakeGpus) -> None:
+    def reads(uuid: str, *states: SignalState) -> bool:
+        sample = nvml.sample(uuid)
+        told = (sample.gpu_utilisation.state, sample.nvlink_active_fraction.state)
+        return set(told) == set(states)
+
+    async with running(gpus.environment) as nvml:
+        gpus.set({"a.all": "hang"})
+        await wait_until(lambda: reads("GPU-g0", STALE), "it holds the others up")
+        await wait_until(lambda: reads("GPU-g0", MEASURED), "they are read without it")
+        assert reads("GPU-a", STALE) and nvml.load.starts == nvml.condition.starts == 2
+        gpus.set({"g6.xids": "79", "g6.ecc_uncorrected": 1})
+        await wait_until(lambda: nvml.xids("GPU-g6"), "another one's Xid is heard")
+        gpus.unset("a.all")
+        await wait_until(lambda: reads("GPU-a", MEASURED), "it is read again", CLEARS_S)
+        health = nvml.sample("GPU-g6").health
+        assert health is not None and health.ecc_uncorrected == measured(1)
 
 
 async def test_xids_and_slices_that_go_and_come_show_within_a_second(gpus: FakeGpus) -> None:

@@ -34,7 +34,11 @@ def read_engine_page(page: str) -> EnginePage:
     """
     if not page.strip():
         return EnginePage(EngineSample())
-    return _engine_of(page).read(page)
+    engine = _engine_of(page)
+    if not page.endswith("\n"):
+        # The format ends each line so: of the last number some digits may be missing.
+        raise TelemetryError("the page was cut off")
+    return engine.read(page)
 
 
 def read_latencies(page: str) -> Latencies:

@@ -77,6 +77,8 @@ def _one(name: str, read: Callable[..., Any], *arguments: Any, unit: float = 1.0
 
 def _utilisation(handle: Any) -> tuple[float, float]:
     rates = pynvml.nvmlDeviceGetUtilizationRates(handle)
+    if max(rates.gpu, rates.memory) > 100:
+        raise ValueError(f"NVML's utilisation is {max(rates.gpu, rates.memory)} %")
     return rates.gpu / 100, rates.memory / 100
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import pynvml
@@ -28,10 +28,13 @@ class Link(NamedTuple):
 
 
 class Device:
-    """``handle`` None: known from an earlier scan, and NVML does not open it now."""
+    """``handle`` None: known from an earlier scan, and NVML does not open it now. ``index`` is that
+    of the GPU in NVML's list, also of a slice.
+    """
 
     __slots__ = (
         "handle",
+        "index",
         "links",
         "lost",
         "name",
@@ -43,8 +46,9 @@ class Device:
         "uuid",
     )
 
-    def __init__(self, handle: Any, parent: Device | None = None) -> None:
+    def __init__(self, handle: Any, index: int, parent: Device | None = None) -> None:
         self.handle = handle
+        self.index = index
         self.uuid = text(pynvml.nvmlDeviceGetUUID(handle))
         if parent is None:
             self.name = _or_unknown(lambda: pynvml.nvmlDeviceGetName(handle))
@@ -68,14 +72,19 @@ class Device:
         return self.parent_uuid != ""
 
 
-def find() -> tuple[list[Device], int]:
-    """All of them, and how many are listed and cannot be opened. NVMLError: no driver answers."""
+def find(skip: Collection[int], at: Callable[[int], None]) -> tuple[list[Device], int]:
+    """All but those with an index in ``skip``, and how many are listed and cannot be opened; ``at``
+    is told whose turn it is. NVMLError: no driver answers.
+    """
     found: list[Device] = []
     unreadable = 0
     for index in range(pynvml.nvmlDeviceGetCount()):
+        if index in skip:
+            continue
+        at(index)
         try:
-            device = Device(pynvml.nvmlDeviceGetHandleByIndex(index))
-            found += [device, *(Device(part, device) for part in device.slices.values())]
+            device = Device(pynvml.nvmlDeviceGetHandleByIndex(index), index)
+            found += [device, *(Device(part, index, device) for part in device.slices.values())]
         except pynvml.NVMLError as error:
             if error.value in WITHOUT_DRIVER:
                 raise

@@ -15,6 +15,11 @@ HEADER = struct.Struct("<I")
 #: Told before and after NVML is initialised, which may take long.
 SCANNING = "scanning"
 READING = "reading"
+#: And the index of a GPU that does not answer.
+STUCK = "stuck"
+#: What a reader is asked for: list the GPUs anew; also those that were left out.
+SCAN = b"s"
+RETRY = b"r"
 
 #: A signal is a number, measured in this round; or not known; or (is it measured?, value, age).
 ABSENT = None

@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeVar
 
 from isocost.model import GpuSample, HealthSignals, Signal, Xid
 from isocost.telemetry.nvml.health import health_signals
-from isocost.telemetry.nvml.messages import HEADER, READING, SCANNING, receive
+from isocost.telemetry.nvml.hung_gpus import HungGpus
+from isocost.telemetry.nvml.messages import HEADER, READING, RETRY, SCAN, SCANNING, receive
 from isocost.telemetry.nvml.rises import Rises
 from isocost.telemetry.nvml.rounds import condition_round, load_round
 from isocost.telemetry.nvml.sample import (
@@ -79,7 +80,7 @@ class NvmlProcess(Generic[Item]):
     ) -> None:
         self._loop = loop
         self._decode: Callable[[dict[str, Any]], Round[Item]] = decode
-        self._arguments = (loop, f"{interval_s}", f"{rescan_s}")
+        self._arguments = (loop, f"{interval_s}", f"{rescan_s}", f"{patience_s}")
         self._fresh_s = fresh_s
         self._patience_s = patience_s
         self._trouble = trouble or Trouble()
@@ -87,6 +88,11 @@ class NvmlProcess(Generic[Item]):
         self._clock = clock
         self._round: Round[Item] | None = None
         self._by_uuid: dict[str, Item] = {}
+        #: By UUID, as of the last round.
+        self._indices: dict[str, int] = {}
+        self._hung: HungGpus[Item] = HungGpus()
+        #: How often a GPU did not answer.
+        self._held_up = 0
         self._input: asyncio.StreamWriter | None = None
         self._alive = False
         #: Set by the first round.
@@ -120,18 +126,24 @@ class NvmlProcess(Generic[Item]):
         """The reader lives, and its last round is not old."""
         return self._alive and self.round_age_s <= self._fresh_s
 
+    @property
+    def answers(self) -> bool:
+        """NVML lists the machine's GPUs now."""
+        return self._round is not None and not self._round.error and self.fresh
+
     def look_again(self) -> None:
         """Let the reader list the GPUs anew."""
         if self._input is not None:
-            self._input.write(b"\n")
+            self._input.write(SCAN)
 
     async def run(self) -> None:
         """Until cancelled. At most one process at a time, also where one cannot be killed."""
         backoff_s = BACKOFF_MIN_S
         while True:
-            started_s = self._clock()
+            started_s, held_up = self._clock(), self._held_up
             await self._live()
-            if self._clock() - started_s > BACKOFF_MAX_S:
+            # One that a GPU held up goes on with the others.
+            if self._clock() - started_s > BACKOFF_MAX_S or self._held_up > held_up:
                 backoff_s = BACKOFF_MIN_S
             await asyncio.sleep(backoff_s)
             backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
@@ -141,6 +153,7 @@ class NvmlProcess(Generic[Item]):
         try:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", _CHILD, *self._arguments),
+                ",".join(map(str, self._hung.skipped)),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env=self._environment,
@@ -175,7 +188,8 @@ class NvmlProcess(Generic[Item]):
         """Take its rounds; why there are no more."""
         scanning = True
         while True:
-            patience_s = SCAN_PATIENCE_S if scanning else self._patience_s
+            # It tells by itself of a GPU that does not answer, unless even that hangs.
+            patience_s = SCAN_PATIENCE_S if scanning else 2 * self._patience_s
             try:
                 async with asyncio.timeout(patience_s):
                     (length,) = HEADER.unpack(await pipe.readexactly(HEADER.size))
@@ -188,12 +202,33 @@ class NvmlProcess(Generic[Item]):
             scanning = message == SCANNING
             if message in (SCANNING, READING):
                 continue
-            self._round, self._alive = self._decode(message), True
-            self._by_uuid = {gpu.identity.uuid: gpu for gpu in self._round.gpus}
-            self.heard.set()
-            self._tell(self._round.error)
-            for warning in self._round.warnings:
-                self._trouble.warn(warning)
+            if isinstance(message, tuple):
+                return self._leave_out(message[1])
+            self._take(message)
+            if self._hung.retry(self._clock()) and self._input is not None:
+                self._input.write(RETRY)
+
+    def _take(self, message: dict[str, Any]) -> None:
+        """A round."""
+        self._indices = {gpu["identity"][0]: gpu["index"] for gpu in message["gpus"]}
+        self._round = self._hung.completed(self._decode(message), self._indices)
+        self._alive = True
+        self._by_uuid = {gpu.identity.uuid: gpu for gpu in self._round.gpus}
+        self.heard.set()
+        self._tell(self._round.error)
+        for warning in self._round.warnings:
+            self._trouble.warn(warning)
+
+    def _leave_out(self, index: int) -> str:
+        """A GPU does not answer: the next reader reads the others."""
+        self._held_up += 1
+        last = {
+            uuid: item for uuid, item in self._by_uuid.items() if self._indices.get(uuid) == index
+        }
+        taken_s = 0.0 if self._round is None else self._round.taken_s
+        wait_s = self._hung.add(index, last, taken_s, self._clock())
+        names = ", ".join(sorted(last)) or f"GPU {index}"
+        return f"hangs: no answer from {names}, which is left out for {wait_s:g} s"
 
     def _tell(self, error: str) -> None:
         self._trouble.tell(self._loop, error)

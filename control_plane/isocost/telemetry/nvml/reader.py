@@ -5,7 +5,7 @@ the process. Its rounds are plain values (messages); rounds makes types of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 import pynvml
@@ -56,7 +56,13 @@ class Reader:
     one is missed; not without a reason: on a real machine nothing can be read meanwhile.
     """
 
-    def __init__(self, clock: Callable[[], float], interval_s: float, rescan_s: float) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        interval_s: float,
+        rescan_s: float,
+        skip: Collection[int] = (),
+    ) -> None:
         self._clock = clock
         self._interval_s = interval_s
         self._rescan_s = rescan_s
@@ -75,14 +81,19 @@ class Reader:
         self._turns: dict[str, _Turn] = {}
         #: By UUID: GPUs on which only the first version of the memory call works.
         self._old_memory: set[str] = set()
+        self._skip = frozenset(skip)
+        #: The GPU that is asked now, by its index: another object for each group of calls.
+        self.at: tuple[int] | None = None
 
     @property
     def scan_due(self) -> bool:
         return self._clock() >= self._scan_at_s
 
-    def look_again(self) -> None:
-        """Someone misses a GPU: scan before the next round."""
+    def look_again(self, skipped: bool = False) -> None:
+        """Someone misses a GPU: scan before the next round; ``skipped``: all of them again."""
         self._scan_at_s = self._clock()
+        if skipped:
+            self._skip = frozenset()
 
     def look_at_slices(self) -> None:
         """Scan before the next round if a GPU's MIG slices are not those of the last scan."""
@@ -92,8 +103,11 @@ class Reader:
         self._slices_at_s = now_s + SLICES_S
         for device in self._devices:
             known = device.slices.keys()
-            if known and device.handle and devices.slices(device.handle).keys() != known:
-                self._scan_at_s = now_s
+            if known and device.handle:
+                self.at = (device.index,)
+                if devices.slices(device.handle).keys() != known:
+                    self._scan_at_s = now_s
+        self.at = None
 
     def scan(self, xids: bool = False) -> None:
         """Open NVML anew and list its GPUs; ``xids``: listen for theirs."""
@@ -103,6 +117,7 @@ class Reader:
             self._list()
             self._error = ""
         except pynvml.NVMLError as error:
+            self.at = None
             self._lose_driver(error)
             return
         uuids = {"", *(device.uuid for device in self._devices)}
@@ -181,7 +196,8 @@ class Reader:
         self._open = True
 
     def _list(self) -> None:
-        found, unreadable = devices.find()
+        found, unreadable = devices.find(self._skip, self._ask)
+        self.at = None
         # A GPU that NVML lists but does not open has no UUID there: it is one of those that went.
         uuids = {device.uuid for device in found}
         gone = [device for device in self._devices if device.uuid not in uuids]
@@ -192,6 +208,9 @@ class Reader:
             device.handle = None
         self._devices = found + lost
         self._trouble = self._trouble or unreadable > 0
+
+    def _ask(self, index: int) -> None:
+        self.at = (index,)
 
     def _lose_driver(self, error: Exception) -> None:
         self._trouble = True
@@ -210,6 +229,7 @@ class Reader:
 
     def _end(self) -> None:
         """After trouble NVML is opened anew, the sooner the newer the trouble is."""
+        self.at = None
         if not self._trouble and not self._error:
             self._soon_s = RESCAN_SOON_S
         elif self._scan_at_s > self._clock() + self._soon_s:
@@ -275,6 +295,7 @@ class Reader:
         """All signals of some calls; a failure is that of one call."""
         signals: Signals = {}
         kept = self._kept[device.uuid]
+        self.at = (device.index,)
         for call in calls:
             if device.handle is None:
                 signals.update(self._last(device.uuid, call, now_s))
@@ -316,6 +337,7 @@ class Reader:
 def _gpu(device: Device, lost: set[str], signals: Signals) -> dict[str, Any]:
     """A slice is lost with its GPU."""
     return {
+        "index": device.index,
         "identity": (device.uuid, device.name, device.pci_bus_id, device.parent_uuid),
         "lost": device.uuid in lost or device.parent_uuid in lost,
         "signals": signals,
