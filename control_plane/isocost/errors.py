@@ -51,6 +51,14 @@ class StartError(IsocostError):
     """Something needed at start is missing or taken: a port, a binary, a file."""
 
 
+class OutputError(IsocostError):
+    """The standard output could not be written; ``reader_gone``: nobody reads it any more."""
+
+    def __init__(self, error: OSError) -> None:
+        self.reader_gone = isinstance(error, BrokenPipeError)
+        super().__init__(f"cannot write the output: {error.strerror}")
+
+
 class StateError(IsocostError):
     """What must survive a restart could not be written; what was kept before is still there."""
 

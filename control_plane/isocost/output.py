@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import sys
+from collections.abc import Iterator
 from typing import TextIO, cast
+
+from isocost.errors import OutputError
 
 
 def printable(text: str) -> str:
@@ -67,3 +72,55 @@ def silence(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+@contextlib.contextmanager
+def written_out() -> Iterator[None]:
+    """What is printed inside is written at its end. OutputError: it could not be, and what is left
+    of it goes nowhere.
+    """
+    stream = sys.stdout
+    if not isinstance(stream, io.TextIOWrapper):
+        yield
+        return
+    watched = _Watched(
+        stream.buffer,
+        stream.encoding,
+        stream.errors,
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+    sys.stdout = watched
+    try:
+        try:
+            yield
+        finally:
+            watched.flush()
+    except OSError as error:
+        if error is not watched.failure:
+            raise
+        silence(watched)
+        raise OutputError(error) from error
+    finally:
+        sys.stdout = stream
+        watched.detach()
+
+
+class _Watched(io.TextIOWrapper):
+    """Knows its own error among those that a command may raise."""
+
+    failure: OSError | None = None
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            self.failure = error
+            raise
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            self.failure = error
+            raise

@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--once",
         action="store_true",
-        help="sample once, print it and send nothing; exit code 1 if an engine does not answer",
+        help="sample once, print it and send nothing; exit code 1 if an engine does not answer, "
+        "or a configured GPU cannot be read",
     )
     parser.add_argument("--json", action="store_true", help="with --once: print JSON")
 
@@ -49,12 +50,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(config: AgentConfig, sample: MachineSample, as_json: bool) -> int:
-    from isocost.cli.agent_text import plain, tables
+    from isocost.cli.agent_text import missing, plain, tables
 
-    answering = {node.node.name for node in sample.nodes if node.engine_up}
-    silent = [node.name for node in config.nodes if node.name not in answering]
+    lacks = missing(config, sample)
     if as_json:
-        print(json.dumps(plain(config, sample, silent), indent=2))
+        print(json.dumps(plain(config, sample, lacks), indent=2))
     else:
-        print(tables(config, sample, silent))
-    return 1 if silent else 0
+        print(tables(config, sample, lacks))
+    return 1 if lacks.silent or lacks.unread else 0

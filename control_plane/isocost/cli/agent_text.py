@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from isocost.agent import MachineSample
 from isocost.cli.columns import aligned
-from isocost.config import AgentConfig
-from isocost.model import NodeSample, Signal, SignalState
+from isocost.config import AgentConfig, AgentNodeSettings
+from isocost.model import Signal, SignalState
 from isocost.node_signals import node_signals
 from isocost.output import printable
 from isocost.telemetry.nvml.process import Gpu
+from isocost.telemetry.nvml.sample import total
 
 _GB, _MB = 1e9, 1e6
 _NODE_COLUMNS = (
@@ -24,7 +26,32 @@ _GPU_COLUMNS = (
 )
 
 
-def plain(config: AgentConfig, sample: MachineSample, silent: Sequence[str]) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The nodes whose engine does not answer, and the configured GPUs, each with its node, of which
+    not even the memory's size was read.
+    """
+
+    silent: tuple[str, ...]
+    unread: tuple[tuple[str, str], ...]
+
+
+def missing(config: AgentConfig, sample: MachineSample) -> Missing:
+    """What the configuration promises and the sample does not have."""
+    answering = {node.node.name for node in sample.nodes if node.engine_up}
+    sizes = {gpu.identity.uuid: gpu.load.memory_total_bytes for gpu in sample.gpus}
+    read = {
+        uuid for uuid, size in sizes.items() if size.known or size.state is SignalState.UNSUPPORTED
+    }
+    return Missing(
+        silent=tuple(node.name for node in config.nodes if node.name not in answering),
+        unread=tuple(
+            (node.name, uuid) for node in config.nodes for uuid in node.gpus if uuid not in read
+        ),
+    )
+
+
+def plain(config: AgentConfig, sample: MachineSample, lacks: Missing) -> dict[str, object]:
     """All that is known, each signal with its state."""
     return {
         "agent": config.name,
@@ -37,35 +64,44 @@ def plain(config: AgentConfig, sample: MachineSample, silent: Sequence[str]) -> 
             }
             for node in sample.nodes
         ],
-        "silent": list(silent),
+        "silent": list(lacks.silent),
+        "unread": [{"node": node, "gpu": uuid} for node, uuid in lacks.unread],
         "gpus": [_gpu_plain(gpu) for gpu in sample.gpus],
     }
 
 
-def tables(config: AgentConfig, sample: MachineSample, silent: Sequence[str]) -> str:
-    """The nodes, the GPUs, and whose engine does not answer."""
-    lines = aligned([_NODE_COLUMNS, *map(_node_row, sample.nodes)])
+def tables(config: AgentConfig, sample: MachineSample, lacks: Missing) -> str:
+    """The nodes, the GPUs, and what is missing."""
+    rows = (_node_row(node, sample, lacks) for node in config.nodes)
+    lines = aligned([_NODE_COLUMNS, *rows])
     if sample.gpus:
         nodes = {uuid: node.name for node in config.nodes for uuid in node.gpus}
         lines += ["", *aligned([_GPU_COLUMNS, *(_gpu_row(gpu, nodes) for gpu in sample.gpus)])]
-    lines += [f"{name}: its engine does not answer" for name in silent]
+    lines += [f"{name}: its engine does not answer" for name in lacks.silent]
+    lines += [f"{name}: {uuid}: not read" for name, uuid in lacks.unread]
     return printable("\n".join(lines))
 
 
-def _node_row(sample: NodeSample) -> list[str]:
-    engine, first = sample.engine, sample.gpus[0] if sample.gpus else None
-    handles = _text(sample.cuda_handles)
+def _node_row(settings: AgentNodeSettings, sample: MachineSample, lacks: Missing) -> list[str]:
+    if settings.name in lacks.silent:
+        return [settings.name, "down"] + ["-"] * (len(_NODE_COLUMNS) - 2)
+    (node,) = (node for node in sample.nodes if node.node.name == settings.name)
+    gpus, engine = node.gpus, node.engine
+    unread = sum(name == settings.name for name, _ in lacks.unread)
+    free = total([gpu.vram_free_bytes for gpu in gpus])
+    use = total([gpu.gpu_utilisation for gpu in gpus])
+    handles = _text(node.cuda_handles)
     return [
-        sample.node.name,
-        sample.node.instance_id,
+        settings.name,
+        node.node.instance_id,
         _text(engine.running),
         _text(engine.waiting),
         _text(engine.kv_usage),
-        str(len(sample.gpus)),
-        _text(first.vram_free_bytes, _GB) if first else "-",
-        _text(first.gpu_utilisation) if first else "-",
-        _text(sample.net_bytes_per_s, _MB),
-        f"{handles} dropped" if sample.cuda_handles_dropped else handles,
+        f"{len(gpus) - unread}/{len(gpus)}" if unread else str(len(gpus)),
+        _text(free, _GB) if gpus else "-",
+        _text(use, len(gpus)) if gpus else "-",
+        _text(node.net_bytes_per_s, _MB),
+        f"{handles} dropped" if node.cuda_handles_dropped else handles,
     ]
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from isocost import __version__
-from isocost.errors import ConfigError, IsocostError, RejectedError
-from isocost.output import printable
+from isocost.errors import ConfigError, IsocostError, OutputError, RejectedError
+from isocost.output import printable, written_out
 
 #: Commands in the order of `--help`; a nested command is "outer inner".
 COMMANDS = {
@@ -84,17 +84,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     arguments = sys.argv[1:] if argv is None else list(argv)
     try:
-        args = build_parser(_modules(arguments)).parse_args(arguments)
-        return int(args.run(args))
+        with written_out():
+            args = build_parser(_modules(arguments)).parse_args(arguments)
+            return int(args.run(args))
     except ConfigError as error:
         print(printable(str(error)), file=sys.stderr)
         return EXIT_USAGE
-    except RejectedError as error:
-        print(f"isocost: {printable(str(error))}", file=sys.stderr)
-        return EXIT_USAGE
     except IsocostError as error:
-        print(f"isocost: {printable(str(error))}", file=sys.stderr)
-        return EXIT_FAILED
+        # Who has closed the pipe has read what it wanted.
+        if not (isinstance(error, OutputError) and error.reader_gone):
+            print(f"isocost: {printable(str(error))}", file=sys.stderr)
+        return EXIT_USAGE if isinstance(error, RejectedError) else EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception:

@@ -70,11 +70,13 @@ def _field(key: str) -> Callable[[Row, float], str]:
 
 
 def _health(node: Row, _: float) -> str:
-    """The strongest finding, and how many more."""
+    """The strongest finding, and how many more; "?": none is known, but something cannot be."""
     findings = node["health_findings"]
     if not findings:
-        return "-"
-    first, more = findings[0], len(findings) - 1
+        return "?" if node["health_unknown"] else "-"
+    strongest = [item for item in findings if item["action"] == findings[0]["action"]]
+    # Of an Xid that nobody judged, the name says the least.
+    first, more = min(strongest, key=lambda item: item["row"] == "xid_other"), len(findings) - 1
     text = f"{first['row']} {first['value']:g}"
     return f"{text} (+{more})" if more else text
 

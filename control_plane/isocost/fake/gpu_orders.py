@@ -12,15 +12,19 @@ _FAULT = "hang, or ! and the number of an NVML error"
 _IS_FAULT = re.compile(r"hang|![1-9][0-9]{0,2}")
 #: What a value can be besides, and how that reads.
 _NUMBER = (re.compile(r"[0-9]{1,20}"), "an integer of at least 0")
+_PERCENT = (re.compile(r"100|[0-9]{1,2}"), "an integer from 0 to 100")
+_XIDS = (re.compile(r"[0-9]{1,4}(,[0-9]{1,4}){,199}"), "numbers separated by commas, at most 200")
 _TEXT = (re.compile(r"[ -~]{0,1000}"), "a text of at most 1000 ASCII characters")
 _NOTHING = (re.compile(r"(?!)"), "nothing else")
 
 _KEYS = {
-    **dict.fromkeys(("name", "pci", "processes", "xids"), _TEXT),
+    **dict.fromkeys(("name", "pci", "processes"), _TEXT),
+    "xids": _XIDS,
+    **dict.fromkeys(("utilization", "memory_bandwidth"), _PERCENT),
     **dict.fromkeys(
         (
             *("memory_total", "memory_used", "memory_reserved", "memory_v2"),
-            *("utilization", "memory_bandwidth", "pcie_tx", "pcie_rx", "pcie_ms"),
+            *("pcie_tx", "pcie_rx", "pcie_ms"),
             *("pcie_generation", "pcie_generation_max", "pcie_width", "pcie_width_max"),
             *("pcie_replays", "nvlinks", "temperature", "power", "clocks_event_reasons"),
             *("ecc_corrected", "ecc_uncorrected", "ecc_corrected_ever", "ecc_uncorrected_ever"),

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
 import pytest
 
 from isocost.cli import main as command
 from isocost.cli import nodes
 from isocost.errors import RejectedError, StartError
+from tests.unit.telemetry.topologies import FILES
 
 
 @pytest.mark.parametrize(
@@ -33,3 +40,56 @@ def test_an_error_is_never_taken_for_a_no(
     assert command.main(["nodes"]) == code
     assert said in capsys.readouterr().err
     assert ("nobody thought of this" in caplog.text) == isinstance(error, RuntimeError)
+
+
+def printed_into(output: IO[bytes], *arguments: str, unbuffered: str) -> tuple[int, str]:
+    """Exit code and standard error of a command as a process."""
+    done = subprocess.run(
+        [sys.executable, "-m", "isocost.cli.main", *arguments],
+        stdout=output,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        text=True,
+        timeout=60.0,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+TOPOLOGY = ("topology", "--json", "--file", str(FILES / "h200-8x-nv18-10nic.txt"))
+NO_SPACE = "isocost: cannot write the output: No space left on device\n"
+
+
+#: It fails at the end, where the buffer is written, or in the midst.
+unbuffered_or_not = pytest.mark.parametrize("unbuffered", ["", "1"])
+
+
+@unbuffered_or_not
+def test_a_full_disk_is_told_in_one_line(unbuffered: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        assert printed_into(full, *TOPOLOGY, unbuffered=unbuffered) == (3, NO_SPACE)
+
+
+@unbuffered_or_not
+def test_a_reader_that_has_gone_ends_a_command_without_a_word(unbuffered: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        assert printed_into(pipe, *TOPOLOGY, unbuffered=unbuffered) == (3, "")
+
+
+def test_help_that_cannot_be_written_is_told() -> None:
+    with Path("/dev/full").open("wb") as full:
+        assert printed_into(full, "--help", unbuffered="") == (3, NO_SPACE)
+
+
+def test_another_full_disk_is_not_taken_for_the_outputs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> int:
+        Path("/dev/full").write_text("x")
+        return 0
+
+    monkeypatch.setattr(nodes, "run", fail)
+    assert command.main(["nodes"]) == 3
+    assert "No space left on device" in caplog.text and "Traceback" in caplog.text

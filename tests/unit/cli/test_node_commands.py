@@ -14,6 +14,7 @@ import pytest
 from isocost.cli import drain
 from isocost.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO, EXIT_USAGE, main
 from isocost.config import ControlPlaneConfig
+from isocost.model import ABSENT
 from tests.unit.cli.control_plane_app import Served, served
 from tests.unit.hardware_samples import gpu, xids
 
@@ -77,6 +78,7 @@ def test_nodes_lists_every_node_with_its_state_and_what_was_set_by_hand(
 
 
 def test_nodes_shows_what_is_wrong_with_the_hardware(run: Run, control_plane: Served) -> None:
+    control_plane.gpus["gpu-1"] = (gpu(),)
     control_plane.gpus["gpu-2"] = (gpu(xids(31, 79), uuid="GPU-x", links=0.75),)
     control_plane.tick()
     heading, first, second, _ = run("nodes")[1].splitlines()
@@ -94,6 +96,38 @@ def test_nodes_shows_what_is_wrong_with_the_hardware(run: Run, control_plane: Se
         ("nvlinks_down", "lower", "GPU-x", 0.75),
         ("xid_application", "ignore", "GPU-x", 31.0),
     ]
+
+
+def test_health_that_is_not_known_is_not_shown_as_none(run: Run, control_plane: Served) -> None:
+    control_plane.gpus |= {
+        "gpu-1": (gpu(), gpu(None, uuid="GPU-1")),
+        "gpu-2": (gpu(xids(13), links=ABSENT),),
+        "gpu-3": (),
+    }
+    control_plane.tick()
+    assert shown_health(run) == ["?", "xid_application 13", "-"]
+
+
+def test_an_xid_that_nobody_judged_is_shown_last_of_its_like(
+    run: Run, control_plane: Served
+) -> None:
+    control_plane.gpus |= {
+        "gpu-1": (gpu(xids(999, 31)),),
+        "gpu-2": (gpu(xids(999)),),
+        "gpu-3": (gpu(xids(999, 31), links=0.5),),
+    }
+    control_plane.tick()
+    assert shown_health(run) == [
+        "xid_application 31 (+1)",
+        "xid_other 999",
+        "nvlinks_down 0.5 (+2)",
+    ]
+
+
+def shown_health(run: Run) -> list[str]:
+    heading, *lines = run("nodes")[1].splitlines()
+    begin, end = heading.index("HEALTH"), heading.index("BY HAND")
+    return [line[begin:end].strip() for line in lines]
 
 
 def test_nodes_shows_settings_of_nodes_that_are_not_there_until_they_are_removed(

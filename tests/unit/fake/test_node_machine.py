@@ -253,6 +253,14 @@ def test_orders_to_one_card_stand_above_its_own_numbers_until_they_are_let_go(
         ({"0": {"temperature": True}}, "0.temperature", "hang, or ! and the number"),
         ({"0": {"temperature": 1.5}}, "0.temperature", "an integer"),
         ({"0": {"name": "a\nb"}}, "0.name", "a text of at most 1000"),
+        ({"0": {"temperature": "warm"}}, "0.temperature", "an integer of at least 0"),
+        ({"0": {"pcie_width": "x8"}}, "0.pcie_width", "an integer of at least 0"),
+        ({"0": {"utilization": 101}}, "0.utilization", "an integer from 0 to 100"),
+        ({"0": {"memory_bandwidth": "full"}}, "0.memory_bandwidth", "an integer from 0 to 100"),
+        ({"0": {"xids": "abc"}}, "0.xids", "numbers separated by commas, at most 200"),
+        ({"0": {"xids": "79,"}}, "0.xids", "at most 200"),
+        ({"0": {"xids": "62, 45"}}, "0.xids", "at most 200"),
+        ({"0": {"xids": ",".join(["13"] * 201)}}, "0.xids", "at most 200"),
         ({"0": {"all": 1}}, "0.all", "nothing else"),
         ({"0": {"all": "!1000"}}, "0.all", "nothing else"),
     ],
@@ -264,6 +272,22 @@ def test_a_bad_order_to_a_card_names_the_field_and_orders_nothing(
         bench.machine.orders.order({"1": {"power": 7}, **order})
     assert error.value.field == field
     assert bench.machine.orders.of(1) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    {
+        "xids": [79, "62,45,62", "!15", "hang"],
+        "utilization": [0, 9, "99", 100, "!3", "hang"],
+        "pcie_width": [8, "!999", "hang"],
+    }.items(),
+)
+def test_a_card_takes_a_number_an_error_or_a_hang(
+    bench: Bench, key: str, values: list[object]
+) -> None:
+    for value in values:
+        bench.machine.orders.order({"0": {key: value}})
+        assert bench.machine.orders.of(0) == {key: str(value)}
 
 
 def test_counters_rise_by_the_traffic_and_at_an_ordered_rate(bench: Bench) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from argparse import Namespace
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Protocol
 
 import grpc
 import pytest
@@ -195,7 +196,7 @@ def test_once_answers_no_when_an_engine_is_silent(
     assert command.run(Namespace(config=file, once=True, json=True)) == 1
     told = yaml.safe_load(capsys.readouterr().out)
     assert abs(told.pop("wall_unix_s") - time.time()) < 60.0
-    assert told == {"agent": "a1", "nodes": [], "silent": ["down"], "gpus": []}
+    assert told == {"agent": "a1", "nodes": [], "silent": ["down"], "unread": [], "gpus": []}
 
 
 def test_json_without_once_is_wrong_usage(tmp_path: Path) -> None:
@@ -264,6 +265,8 @@ def fake_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "a.nvlink.1.remote": "0000:8b:00.0",
         "a.pcie_ms": 1,
         "b.pcie_ms": 1,
+        "b.memory_total": 40_000_000_000,
+        "b.utilization": 50,
         "b.ecc_uncorrected": "!999",
     }
     fake = FakeGpus(tmp_path, **state)
@@ -271,16 +274,21 @@ def fake_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, fake.environment[name])
 
 
+class Once(Protocol):
+    async def __call__(self, as_json: bool, *gpus: str, up: bool = True) -> int: ...
+
+
 @pytest.fixture
-async def once(tmp_path: Path) -> AsyncIterator[Callable[[bool], Awaitable[int]]]:
-    """`isocost agent --once`, of a node with GPU-a."""
+async def once(tmp_path: Path) -> AsyncIterator[Once]:
+    """`isocost agent --once`, of a node with these GPUs, or with GPU-a."""
     async with page_server() as page:
         node = page.settings.model_dump(mode="json", exclude_defaults=True)
-        node |= {"dcgm_url": None, "gpus": ["GPU-a"]}
         file = tmp_path / "agent.yaml"
-        file.write_text(yaml.safe_dump({"name": "a1", "nodes": [node]}))
 
-        async def run(as_json: bool) -> int:
+        async def run(as_json: bool, *gpus: str, up: bool = True) -> int:
+            page.status = 200 if up else 503
+            settings = node | {"dcgm_url": None, "gpus": list(gpus) or ["GPU-a"]}
+            file.write_text(yaml.safe_dump({"name": "a1", "nodes": [settings]}))
             arguments = Namespace(config=file, once=True, json=as_json)
             return await asyncio.to_thread(command.run, arguments)
 
@@ -289,7 +297,7 @@ async def once(tmp_path: Path) -> AsyncIterator[Callable[[bool], Awaitable[int]]
 
 @pytest.mark.usefixtures("fake_gpus")
 async def test_once_prints_every_signal_with_its_state(
-    once: Callable[[bool], Awaitable[int]], capsys: pytest.CaptureFixture[str]
+    once: Once, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert await once(True) == 0
     told = yaml.safe_load(capsys.readouterr().out)
@@ -309,7 +317,7 @@ async def test_once_prints_every_signal_with_its_state(
 
 @pytest.mark.usefixtures("fake_gpus")
 async def test_once_prints_a_table_of_nodes_and_one_of_gpus(
-    once: Callable[[bool], Awaitable[int]],
+    once: Once,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert await once(False) == 0
@@ -336,3 +344,62 @@ async def test_once_prints_a_table_of_nodes_and_one_of_gpus(
         "XIDS": "-",
     }
     assert other.split()[:2] == ["GPU-b", "-"] and "absent" in other
+
+
+def node_cells(lines: list[str]) -> dict[str, str]:
+    return dict(zip(lines[0].split(), lines[1].split(), strict=True))
+
+
+@pytest.mark.usefixtures("fake_gpus")
+async def test_once_shows_a_nodes_gpus_together(
+    once: Once, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await once(False, "GPU-a", "GPU-b") == 0
+    cells = node_cells(capsys.readouterr().out.splitlines())
+    assert (cells["GPUS"], cells["FREE_GB"], cells["GPU_USE"]) == ("2", "59.5", "0.25")
+
+
+@pytest.mark.usefixtures("fake_gpus")
+async def test_once_answers_no_when_a_configured_gpu_cannot_be_read(
+    once: Once, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await once(False, "GPU-a", "GPU-gone") == 1
+    lines = capsys.readouterr().out.splitlines()
+    cells = node_cells(lines)
+    assert (cells["GPUS"], cells["FREE_GB"], cells["GPU_USE"]) == ("1/2", "absent", "absent")
+    assert lines[-1] == "n1: GPU-gone: not read"
+    assert await once(True, "GPU-a", "GPU-gone") == 1
+    told = yaml.safe_load(capsys.readouterr().out)
+    assert told["unread"] == [{"node": "n1", "gpu": "GPU-gone"}] and told["silent"] == []
+
+
+@pytest.mark.usefixtures("fake_gpus")
+async def test_once_shows_a_silent_engines_node_and_its_gpus(
+    once: Once, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await once(False, "GPU-b", "GPU-gone", up=False) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["n1", "down"] + ["-"] * 8
+    assert [line.split()[:2] for line in lines[4:6]] == [["GPU-a", "-"], ["GPU-b", "n1"]]
+    assert lines[6:] == ["n1: its engine does not answer", "n1: GPU-gone: not read"]
+
+
+@pytest.mark.parametrize(
+    ("total", "code"), [("!3", 0), ("!999", 1)], ids=["no memory of its own", "an error"]
+)
+async def test_a_gpu_without_memory_of_its_own_counts_as_read(
+    once: Once,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    total: str,
+    code: int,
+) -> None:
+    build_library()
+    fake = FakeGpus(tmp_path, **{"a.memory_total": total, "a.pcie_ms": 1})
+    for name in ("LD_LIBRARY_PATH", "ISOCOST_FAKE_NVML", "PYTHONPATH"):
+        monkeypatch.setenv(name, fake.environment[name])
+    assert await once(False) == code
+    cells = node_cells(capsys.readouterr().out.splitlines())
+    expected = ("1", "unsupported") if code == 0 else ("0/1", "absent")
+    assert (cells["GPUS"], cells["FREE_GB"]) == expected
