@@ -65,18 +65,17 @@ class PageClient:
         self._within(end_s)
         self._connection.request("GET", self._path, headers=_HEADERS)
         self._within(end_s)
-        response = self._connection.getresponse()
-        if response.status != 200:
-            raise TelemetryError(f"HTTP status {response.status}")
-        body = bytearray()
-        while piece := self._read(response, end_s):
-            body += piece
-            if len(body) > MAX_BYTES:
-                raise TelemetryError(f"page of more than {MAX_BYTES} bytes")
-        if response.length:
-            raise TelemetryError("the page was cut off")
-        # All of it was read: the connection is free for the next one.
-        response.close()
+        # Closed, it frees the connection for the next page, or lets go of one that has ended.
+        with contextlib.closing(self._connection.getresponse()) as response:
+            if response.status != 200:
+                raise TelemetryError(f"HTTP status {response.status}")
+            body = bytearray()
+            while piece := self._read(response, end_s):
+                body += piece
+                if len(body) > MAX_BYTES:
+                    raise TelemetryError(f"page of more than {MAX_BYTES} bytes")
+            if response.length:
+                raise TelemetryError("the page was cut off")
         return bytes(body)
 
     def _read(self, response: http.client.HTTPResponse, end_s: float) -> bytes:
