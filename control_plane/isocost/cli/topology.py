@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from isocost.cli.ib_text import ib_json, ib_text
 from isocost.cli.topology_text import drawing, gpus_text, source_text, verdict_text
 from isocost.errors import RejectedError, StartError, TopologyError
 from isocost.telemetry.topology.groups import (
@@ -19,6 +20,7 @@ from isocost.telemetry.topology.groups import (
     propose,
     weak_pairs,
 )
+from isocost.telemetry.topology.ib_loss import MAX_LOSS, PortLoss, port_losses
 from isocost.telemetry.topology.local import TIMEOUT_S, Told, local_topology
 from isocost.telemetry.topology.machine import LinkKind, Topology, pairs, ranges_text
 from isocost.telemetry.topology.read import read_topology
@@ -62,14 +64,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fewer NVLinks between two GPUs do not join them; exit 1 if a pair has some, but "
         "fewer, or if none has as many",
     )
+    parser.add_argument(
+        "--max-ib-loss",
+        type=_percent,
+        metavar="PERCENT",
+        help="exit 1 if an InfiniBand port of this machine lost more than this part of its packets "
+        f"(shown in any case: more than {MAX_LOSS * 100:g})",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(args: argparse.Namespace) -> int:
+    sysfs = Sysfs()
+    losses: list[PortLoss] = []
     if args.file is None:
-        told = local_topology(Sysfs(), TIMEOUT_S)
+        told = local_topology(sysfs, TIMEOUT_S)
+        losses = port_losses(sysfs.root)
+    elif args.max_ib_loss is not None:
+        raise RejectedError("--max-ib-loss: the ports of this machine are not those of a file")
     else:
         told = Told(read_topology(_text(args.file)), "the file")
+    most = MAX_LOSS if args.max_ib_loss is None else args.max_ib_loss
+    lossy = [loss for loss in losses if loss.share > most]
     topology = told.topology
     degree = args.tp
     if args.gpus is not None:
@@ -98,13 +114,29 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         source = {"source": told.source, "source_reason": told.reason or None}
         answer = _json(topology, least, proposal, instead, not too_few)
-        print(json.dumps(source | answer, indent=2))
+        # Of a file's machine nothing is known.
+        ports = {"infiniband": ib_json(losses, most) if args.file is None else None}
+        print(json.dumps(source | answer | ports, indent=2))
     else:
         print(source_text(told))
         print(drawing(topology, least, told.source))
         for line in verdict_text(topology, least, proposal, instead, too_few):
             print(line)
-    return 1 if instead is not None or too_few else 0
+        for line in ib_text(losses, lossy, most):
+            print(line)
+    failed = bool(lossy) and args.max_ib_loss is not None
+    return 1 if instead is not None or too_few or failed else 0
+
+
+def _percent(text: str) -> float:
+    """As a share."""
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = -1.0
+    if not 0.0 <= percent <= 100.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; it must be 0 to 100 percent")
+    return percent / 100.0
 
 
 def _text(file: str) -> str:
