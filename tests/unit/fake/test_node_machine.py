@@ -150,8 +150,9 @@ def engine_of(bench: Bench, nvml: ReaderProcess) -> int:
     pid, rest = (folder / "stat").read_text().split(" (fake engine) ")
     fields = rest.split()
     assert pid == folder.name and len(fields) == len(own_stat())
-    # Start times are on one clock.
-    assert 0 <= int(fields[19]) - int(own_stat()[19]) < 600 * os.sysconf("SC_CLK_TCK")
+    # Start times are on the machine's clock.
+    uptime_s = float(Path("/proc/uptime").read_text().split()[0])
+    assert 0 <= uptime_s - int(fields[19]) / os.sysconf("SC_CLK_TCK") < 600
     return int(pid)
 
 

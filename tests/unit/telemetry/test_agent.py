@@ -287,7 +287,8 @@ async def once(tmp_path: Path) -> AsyncIterator[Once]:
 
         async def run(as_json: bool, *gpus: str, up: bool = True) -> int:
             page.status = 200 if up else 503
-            settings = node | {"dcgm_url": None, "gpus": list(gpus) or ["GPU-a"]}
+            uuids = list(gpus) or ["GPU-a"]
+            settings = node | {"dcgm_url": None, "gpus": uuids, "gpu_count": len(uuids)}
             file.write_text(yaml.safe_dump({"name": "a1", "nodes": [settings]}))
             arguments = Namespace(config=file, once=True, json=as_json)
             return await asyncio.to_thread(command.run, arguments)
