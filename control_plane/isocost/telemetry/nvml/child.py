@@ -14,7 +14,7 @@ from isocost.telemetry.nvml.output import to_parent
 from isocost.telemetry.nvml.reader import Reader
 
 #: So often is looked, in the time that a GPU has, whether the same call still waits.
-_LOOKS = 4
+_LOOKS = 2
 
 
 def main(loop: str, interval_s: str, rescan_s: str, patience_s: str, skip: str) -> None:

@@ -346,6 +346,10 @@ def _gpu(device: Device, lost: set[str], signals: Signals) -> dict[str, Any]:
 
 def _links(device: Device, states: Signals, turn: Signals) -> tuple[Any, ...]:
     """Of each link its number, its other end, its state, and its errors if they were read."""
+    both = zip(device.links, states.values(), strict=True)
+    if len(turn) == len(_TURN_NAMES):
+        return tuple((link.number, link.remote, state, ()) for link, state in both)
+    # A link that came since its GPU's turn has none there.
     return tuple(
         (
             link.number,
@@ -353,7 +357,7 @@ def _links(device: Device, states: Signals, turn: Signals) -> tuple[Any, ...]:
             state,
             tuple(turn[name] for call in link.errors for name in call.names if name in turn),
         )
-        for link, state in zip(device.links, states.values(), strict=True)
+        for link, state in both
     )
 
 
