@@ -198,8 +198,8 @@ class AgentMetrics(Collector):
         listed = {gpu.identity.uuid for gpu in gpus}
         for sample in self.samples:
             for told in sample.gpus:
-                if told.uuid not in listed:
-                    lost.add_metric([sample.node.name, told.uuid], told.lost)
+                if told.lost and told.uuid not in listed:
+                    lost.add_metric([sample.node.name, told.uuid], 1.0)
         yield lost
         yield from signals.families()
         yield links

@@ -28,6 +28,7 @@ class PageClient:
         self._path = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
         secure = parts.scheme == "https"
         connection = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        self._interrupts = 0
         self._connection = connection(parts.hostname or "", parts.port, timeout=timeout_s)
 
     def get(self) -> str:
@@ -35,13 +36,14 @@ class PageClient:
         OSError or HTTPException: what came, or did not, is no answer.
         """
         end_s = time.monotonic() + self._timeout_s
+        interrupts = self._interrupts
         kept = self._connection.sock is not None
         try:
             try:
                 body = self._fetch(end_s)
             except (ConnectionError, http.client.BadStatusLine):
                 # A server may close a connection that nobody used; that tells nothing of it.
-                if not kept:
+                if not kept or self._interrupts > interrupts:
                     raise
                 self._connection.close()
                 body = self._fetch(end_s)
@@ -52,6 +54,7 @@ class PageClient:
 
     def interrupt(self) -> None:
         """Let a ``get`` that waits for an answer in another thread fail."""
+        self._interrupts += 1
         sock = self._connection.sock
         if sock is not None:
             with contextlib.suppress(OSError):

@@ -71,7 +71,7 @@ class NodeSampler:
         self._nvml_gpus: NodeGpus | None = None
         #: Who the engine's processes are is only known from NVML.
         self._handles: HandleWatch | None = None
-        if machine is not None and machine.nvml is not None:
+        if settings.gpus and machine is not None and machine.nvml is not None:
             self._nvml_gpus = NodeGpus(settings.name, settings.gpus, machine.nvml)
             self._handles = HandleWatch(self._nvml_gpus.pids, machine.procfs)
         self._instance = InstanceWatch(settings, wall)

@@ -186,6 +186,15 @@ async def test_a_gpu_that_hangs_costs_the_others_a_few_seconds(gpus: FakeGpus) -
         assert health is not None and health.ecc_uncorrected == measured(1)
 
 
+async def test_a_gpu_that_hangs_and_then_falls_off_the_bus_is_not_kept(gpus: FakeGpus) -> None:
+    async with running(gpus.environment) as nvml:
+        gpus.set({"a.all": "hang"})
+        await wait_until(lambda: nvml.load.starts == nvml.condition.starts == 2, "it is left out")
+        gpus.set({"a.all": "!15"})
+        await wait_until(lambda: nvml.load.find("GPU-a") is None, "it is gone", CLEARS_S)
+        assert nvml.load.answers and nvml.load.find("GPU-g0") is not None
+
+
 async def test_xids_and_slices_that_go_and_come_show_within_a_second(gpus: FakeGpus) -> None:
     gpus.set({"a.mig": "1,2", "a.1.uuid": "MIG-one"})
     async with running(gpus.environment) as nvml:

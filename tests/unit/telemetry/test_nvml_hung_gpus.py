@@ -28,7 +28,7 @@ def test_one_that_answered_again_begins_with_the_shortest_time() -> None:
     hung: HungGpus[GpuLoad] = HungGpus()
     for _ in range(2):
         assert hung.add(0, {"GPU-a": A}, 1.0, 1.0) >= RETRY_MIN_S
-    hung.completed(Round(2.0, (A,)), {"GPU-a": 0})
+    hung.completed(Round(2.0, (A,)), {"GPU-a": 0}, ())
     assert hung.add(0, {"GPU-a": A}, 3.0, 3.0) == RETRY_MIN_S
 
 
@@ -36,13 +36,21 @@ def test_what_was_read_last_stays_known_and_gets_old() -> None:
     hung: HungGpus[GpuLoad] = HungGpus()
     hung.add(0, {"GPU-a": A}, 10.0, 12.0)
     for taken_s in (13.0, 20.0):
-        found = hung.completed(Round(taken_s, (B,)), {"GPU-b": 1})
+        found = hung.completed(Round(taken_s, (B,)), {"GPU-b": 1}, (0,))
         assert [gpu.identity.uuid for gpu in found.gpus] == ["GPU-b", "GPU-a"]
         assert found.gpus[0] == B
         old = Signal(SignalState.STALE, 7.0, taken_s - 10.0)
         assert found.gpus[1].memory_free_bytes == old
     # Hung again at a try: what is known is no younger for that.
     hung.add(0, {"GPU-a": found.gpus[1]}, 20.0, 22.0)
-    found = hung.completed(Round(30.0, (B,)), {"GPU-b": 1})
+    found = hung.completed(Round(30.0, (B,)), {"GPU-b": 1}, (0,))
     assert found.gpus[1].memory_free_bytes.age_s == 20.0
-    assert hung.completed(Round(31.0, (A, B)), {"GPU-a": 0, "GPU-b": 1}).gpus == (A, B)
+    assert hung.completed(Round(31.0, (A, B)), {"GPU-a": 0, "GPU-b": 1}, ()).gpus == (A, B)
+
+
+def test_one_that_is_gone_when_it_is_tried_again_is_not_shown_any_more() -> None:
+    hung: HungGpus[GpuLoad] = HungGpus()
+    hung.add(0, {"GPU-a": A}, 10.0, 12.0)
+    # The driver says nothing: nothing is known of who is there.
+    assert len(hung.completed(Round(13.0, (), "no driver"), {}, ()).gpus) == 1
+    assert hung.completed(Round(14.0, (B,)), {"GPU-b": 1}, ()).gpus == (B,)

@@ -9,7 +9,13 @@ import pytest
 
 from isocost.model import ABSENT, UNSUPPORTED, Signal, SignalState, measured
 from isocost.telemetry.nvml.counters import increase
-from isocost.telemetry.nvml.sample import GpuCondition, GpuLoad, NvLink, gpu_sample
+from isocost.telemetry.nvml.sample import (
+    GpuCondition,
+    GpuLoad,
+    NvLink,
+    condition_signals,
+    load_signals,
+)
 from tests.unit.telemetry.fake_gpus import FakeGpus, ReaderProcess, build_library
 
 GIB = 1024**3
@@ -144,6 +150,15 @@ def test_each_nvlink_has_its_state_errors_and_other_end_and_a_gpu_the_errors_of_
     gpus.set({"a.nvlinks": 0})
     gpu = condition_of(reader)
     assert gpu.nvlink_crc_flit_errors == gpu.nvlink_crc_errors_per_minute == UNSUPPORTED
+
+
+def test_a_link_that_is_down_is_no_link_without_a_state(
+    gpus: FakeGpus, reader: ReaderProcess
+) -> None:
+    gpus.set({"a.nvlinks": 1, "a.nvlink.0.active": 0})
+    assert condition_of(reader).links[0].active == measured(0)
+    gpus.set({"a.nvlink.0.active": NOT_SUPPORTED})
+    assert condition_of(reader).links[0].active == UNSUPPORTED
 
 
 def test_the_errors_of_each_nvlink_are_read_where_there_are_some(
@@ -465,12 +480,11 @@ def test_a_report_has_both_directions_of_pcie_and_the_share_of_links_that_are_up
 ) -> None:
     gpus.set({"a.pcie_tx": 2, "a.pcie_rx": 3, "a.nvlinks": 4, "a.nvlink.2.active": 0})
     load = load_of(reader)
-    sample = gpu_sample(load, condition_of(reader))
-    assert sample.vram_free_bytes == load.memory_free_bytes
-    assert sample.pcie_bytes_per_s == measured(5000)
-    assert sample.nvlink_active_fraction == measured(0.75)
+    assert load_signals(load)["vram_free_bytes"] == load.memory_free_bytes
+    told = condition_signals(condition_of(reader))
+    assert told["pcie_bytes_per_s"] == measured(5000)
+    assert told["nvlink_active_fraction"] == measured(0.75)
     gpus.set({"a.pcie_rx": NOT_SUPPORTED, "a.nvlinks": 0})
     reader.condition(scan=True)
-    sample = gpu_sample(load, condition_of(reader))
-    assert sample.pcie_bytes_per_s == sample.nvlink_active_fraction == UNSUPPORTED
-    assert gpu_sample(load, None).pcie_bytes_per_s == ABSENT
+    told = condition_signals(condition_of(reader))
+    assert told["pcie_bytes_per_s"] == told["nvlink_active_fraction"] == UNSUPPORTED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Generic
 
 from isocost.telemetry.nvml.sample import Item, Round, aged
@@ -20,8 +20,8 @@ class HungGpus(Generic[Item]):
     def __init__(self) -> None:
         self._retry_at_s: dict[int, float] = {}
         self._waits_s: dict[int, float] = {}
-        #: By UUID, with the time at which it was read.
-        self._last: dict[str, tuple[Item, float]] = {}
+        #: By UUID, with its index and the time at which it was read.
+        self._last: dict[str, tuple[Item, int, float]] = {}
 
     @property
     def skipped(self) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ class HungGpus(Generic[Item]):
         wait_s = self._waits_s[index] = min(wait_s, RETRY_MAX_S)
         self._retry_at_s[index] = now_s + wait_s
         for uuid, item in last.items():
-            self._last.setdefault(uuid, (item, taken_s))
+            self._last.setdefault(uuid, (item, index, taken_s))
         return wait_s
 
     def retry(self, now_s: float) -> bool:
@@ -45,16 +45,20 @@ class HungGpus(Generic[Item]):
         self._retry_at_s.clear()
         return True
 
-    def completed(self, found: Round[Item], indices: Mapping[str, int]) -> Round[Item]:
-        """A round with what was read last of those that it lacks; ``indices`` of those in it, which
-        answer again.
+    def completed(
+        self, found: Round[Item], indices: Mapping[str, int], skipped: Collection[int]
+    ) -> Round[Item]:
+        """A round with what was read last of those that it left out, ``skipped``; ``indices`` of
+        those in it, which answer again. One that was asked for and is not in it is gone.
         """
         for uuid, index in indices.items():
             self._last.pop(uuid, None)
             self._waits_s.pop(index, None)
+        if not found.error:
+            self._last = {uuid: last for uuid, last in self._last.items() if last[1] in skipped}
         if not self._last:
             return found
         gpus: list[Any] = list(found.gpus)
-        for item, at_s in self._last.values():
+        for item, _, at_s in self._last.values():
             gpus.append(aged(item, found.taken_s - at_s, fresh=False))
         return dataclasses.replace(found, gpus=tuple(gpus))

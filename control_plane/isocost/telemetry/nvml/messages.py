@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 import struct
+from types import EllipsisType
 from typing import Any, BinaryIO
 
 HEADER = struct.Struct("<I")
@@ -23,8 +24,9 @@ RETRY = b"r"
 
 #: A signal is a number, measured in this round; or not known; or (is it measured?, value, age).
 ABSENT = None
-UNSUPPORTED = False
-Raw = float | bool | tuple[bool, float, float] | None
+#: Equal to no number: False would be 0 where both are keys.
+UNSUPPORTED = ...
+Raw = float | EllipsisType | tuple[bool, float, float] | None
 
 
 #: The error counters of NVLinks: a GPU's are of all its links, and a link's come in this order.
@@ -37,7 +39,7 @@ NVLINK_ERRORS = (
 
 
 def send(out: BinaryIO, message: Any) -> None:
-    """A round, SCANNING or READING."""
+    """A round, SCANNING, READING, or STUCK with an index."""
     write(out, marshal.dumps(message))
 
 

@@ -211,7 +211,7 @@ class NvmlProcess(Generic[Item]):
     def _take(self, message: dict[str, Any]) -> None:
         """A round."""
         self._indices = {gpu["identity"][0]: gpu["index"] for gpu in message["gpus"]}
-        self._round = self._hung.completed(self._decode(message), self._indices)
+        self._round = self._hung.completed(self._decode(message), self._indices, message["skipped"])
         self._alive = True
         self._by_uuid = {gpu.identity.uuid: gpu for gpu in self._round.gpus}
         self.heard.set()
@@ -277,7 +277,7 @@ class Nvml:
         self._looked_s: float | None = None
         #: Made of the last round for ``sample``, which is asked more often.
         self._slow: dict[str, dict[str, Signal]] = {}
-        self._health: dict[tuple[str, bool], HealthSignals] = {}
+        self._health: dict[tuple[str, bool, tuple[Xid, ...]], HealthSignals] = {}
         trouble = Trouble()
         self.load: NvmlProcess[GpuLoad] = NvmlProcess(
             "load",
@@ -325,15 +325,17 @@ class Nvml:
             return GpuSample(uuid, **fast, lost=load.lost)
         if uuid not in self._slow:
             self._slow[uuid] = condition_signals(condition)
-        fresh = self.condition.fresh
-        if (uuid, fresh) not in self._health:
-            self._health[uuid, fresh] = health_signals(condition, fresh, self.xids(uuid))
+        fresh, xids = self.condition.fresh, self.xids(uuid)
+        # Xids are forgotten also while no new round comes.
+        key = uuid, fresh, xids
+        if key not in self._health:
+            self._health[key] = health_signals(condition, fresh, xids)
         return GpuSample(
             uuid,
             **fast,
             **_older(self._slow[uuid], self.condition),
             lost=load.lost or condition.lost,
-            health=self._health[uuid, fresh],
+            health=self._health[key],
             health_age_s=self.condition.round_age_s,
         )
 

@@ -239,7 +239,13 @@ class Reader:
 
     def _round(self, started_s: float, gpus: list[dict[str, Any]]) -> dict[str, Any]:
         warnings, self._warnings = self._warnings, []
-        return {"taken_s": started_s, "gpus": gpus, "error": self._error, "warnings": warnings}
+        return {
+            "taken_s": started_s,
+            "gpus": gpus,
+            "error": self._error,
+            "warnings": warnings,
+            "skipped": tuple(self._skip),
+        }
 
     def _lost(self) -> set[str]:
         return {device.uuid for device in self._devices if device.lost}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from isocost.model import ABSENT, UNSUPPORTED, GpuSample, Signal, SignalState
+from isocost.model import ABSENT, UNSUPPORTED, Signal, SignalState
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +150,6 @@ def older(signal: Signal, by_s: float, fresh: bool) -> Signal:
         return signal
     state = signal.state if fresh else SignalState.STALE
     return Signal(state, signal.value, signal.age_s + by_s)
-
-
-def gpu_sample(load: GpuLoad, condition: GpuCondition | None) -> GpuSample:
-    """What an agent reports of a GPU."""
-    slow = {} if condition is None else condition_signals(condition)
-    return GpuSample(load.identity.uuid, **load_signals(load), **slow)
 
 
 def load_signals(load: GpuLoad) -> dict[str, Any]:
