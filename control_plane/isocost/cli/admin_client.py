@@ -62,7 +62,8 @@ def note(why: str) -> dict[str, str]:
 
 
 def node_path(node: str, what: str) -> str:
-    return f"/v1/nodes/{quote(node, safe='')}/{what}"
+    # Of an argument that is not UTF-8 the bytes are sent as they are: no node is called that.
+    return f"/v1/nodes/{quote(node, safe='', errors='surrogateescape')}/{what}"
 
 
 def call(address: str, method: str, path: str, body: object = None) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from isocost.cli.admin_client import add_http_argument, call, node_path
 from isocost.cli.columns import aligned
 from isocost.cli.why_text import why_text
+from isocost.errors import RejectedError
 from isocost.output import printable
 
 SUMMARY = "list the nodes with state, numbers, load and settings by hand"
@@ -40,8 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.why is not None:
+        if not args.why:
+            raise RejectedError("--why: the name of a node is missing")
         answer = call(args.http, "GET", node_path(args.why, "why"))
-        print(json.dumps(answer, indent=2) if args.json else why_text(answer))
+        print(json.dumps(answer, indent=2) if args.json else _why(answer))
         return 0
     if args.json:
         print(json.dumps(call(args.http, "GET", "/v1/nodes?signals"), indent=2))
@@ -57,6 +60,11 @@ def run(args: argparse.Namespace) -> int:
         text = f"not there, but set by hand: {node['name']}: {_by_hand(node, now_unix_s)}"
         print(printable(text))
     return 0
+
+
+def _why(answer: Row) -> str:
+    by_hand = _by_hand(answer, time.time())
+    return why_text(answer) + (printable(f"\n\nby hand: {by_hand}") if by_hand else "")
 
 
 def _field(key: str) -> Callable[[Row, float], str]:

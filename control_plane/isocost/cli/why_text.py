@@ -28,9 +28,6 @@ def why_text(answer: Mapping[str, Any]) -> str:
             f"{title} {_cell(part['value'])} {how}",
             *("  " + row for row in aligned(rows)),
         ]
-    for what in ("drain", "override"):
-        if answer[what] is not None:
-            lines += ["", f"by hand: {what}: {answer[what]}"]
     return printable("\n".join(lines))
 
 

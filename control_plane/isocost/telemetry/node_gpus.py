@@ -26,7 +26,7 @@ class NodeGpus:
 
     def sample(self, now_s: float) -> tuple[GpuSample, ...]:
         """All of them, known or not."""
-        if self._nvml.load.heard.is_set():
+        if self._nvml.load.answers:
             self._tell({uuid for uuid in self._uuids if self._nvml.load.find(uuid) is None})
         return tuple(self._gpu(uuid, now_s) for uuid in self._uuids)
 

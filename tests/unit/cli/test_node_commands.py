@@ -299,3 +299,8 @@ def test_why_shows_the_terms_of_a_node(run: Run) -> None:
     assert code == 0 and json.loads(out)["weight"]["terms"][0]["term"] == "free_vram_share"
     code, _, err = run("nodes", "--why", "gpu-9")
     assert code == EXIT_USAGE and "no node 'gpu-9'" in err
+    for name in ("", "\udcff"):
+        code, _, err = run("nodes", "--why", name)
+        assert code == EXIT_USAGE and "Traceback" not in err and err
+    run("weight", "gpu-2", "--entropy", "inf", "--why", "fan")
+    assert f"by hand: entropy inf ({WHO}, 0 s ago: fan)" in run("nodes", "--why", "gpu-2")[1]

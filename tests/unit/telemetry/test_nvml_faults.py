@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from isocost.model import ABSENT, GpuSample, Signal, SignalState, measured
+from isocost.telemetry.node_gpus import NodeGpus
 from isocost.telemetry.nvml.process import Gpu, Nvml
 from tests.integration.harness.wait import wait_until
 from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
@@ -193,6 +194,21 @@ async def test_a_gpu_that_hangs_and_then_falls_off_the_bus_is_not_kept(gpus: Fak
         gpus.set({"a.all": "!15"})
         await wait_until(lambda: nvml.load.find("GPU-a") is None, "it is gone", CLEARS_S)
         assert nvml.load.answers and nvml.load.find("GPU-g0") is not None
+
+
+async def test_one_that_hangs_from_the_start_is_not_taken_for_lost(gpus: FakeGpus) -> None:
+    gpus.set({"a.all": "hang"})
+    nvml = Nvml(gpus.environment)
+    node = NodeGpus("n1", ["GPU-a", "GPU-g0"], nvml)
+    task = asyncio.create_task(nvml.run())
+    try:
+        await wait_until(nvml.load.heard.is_set, "the others are read")
+        hangs, well = node.sample(0.0)
+        assert not hangs.lost and not hangs.vram_free_bytes.known
+        assert well.vram_free_bytes.known
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def test_xids_and_slices_that_go_and_come_show_within_a_second(gpus: FakeGpus) -> None:

@@ -91,6 +91,8 @@ class NvmlProcess(Generic[Item]):
         #: By UUID, as of the last round.
         self._indices: dict[str, int] = {}
         self._hung: HungGpus[Item] = HungGpus()
+        #: The last round was of all that NVML lists.
+        self._complete = False
         #: How often a GPU did not answer.
         self._held_up = 0
         self._input: asyncio.StreamWriter | None = None
@@ -128,8 +130,8 @@ class NvmlProcess(Generic[Item]):
 
     @property
     def answers(self) -> bool:
-        """NVML lists the machine's GPUs now."""
-        return self._round is not None and not self._round.error and self.fresh
+        """NVML lists the machine's GPUs now, all of them: one that hangs may be any."""
+        return self._complete and self.fresh
 
     def look_again(self) -> None:
         """Let the reader list the GPUs anew."""
@@ -212,6 +214,7 @@ class NvmlProcess(Generic[Item]):
         """A round."""
         self._indices = {gpu["identity"][0]: gpu["index"] for gpu in message["gpus"]}
         self._round = self._hung.completed(self._decode(message), self._indices, message["skipped"])
+        self._complete = not self._round.error and not message["skipped"]
         self._alive = True
         self._by_uuid = {gpu.identity.uuid: gpu for gpu in self._round.gpus}
         self.heard.set()
