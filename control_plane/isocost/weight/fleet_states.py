@@ -16,21 +16,29 @@ from isocost.score.health_table import Action
 from isocost.score.telemetry import engine_idle
 from isocost.weight.ejection import Served, trial_open, trial_share
 from isocost.weight.evidence import Evidence, Flags, evidence
+from isocost.weight.guarded import NOTHING_GUARDED, Guarded
 from isocost.weight.hardware_watch import FleetHardware, HardwareWatch
 from isocost.weight.life_table import (
     AGENT_SILENT,
+    DOUBT_CODES,
     ENGINE_DOWN,
     FAULTS,
+    NO_DOUBT,
     NO_FAULT,
     Codes,
     LifeTable,
     News,
 )
-from isocost.weight.lifecycle import Facts, Life, eject, first_life, let_in, step
+from isocost.weight.lifecycle import Facts, Life, begin_trial, eject, first_life, let_in, step
 from isocost.weight.limits import Groups, Limits, collector_is_stale, host_numbers, worst_first
 from isocost.weight.progress import ProgressWatch
 from isocost.weight.slow_start import ramp
 from isocost.weight.standing import Reason, Standing, Transition
+
+_DOUBT_OF: dict[int, Reason | None] = {
+    NO_DOUBT: None,
+    **{code: reason for reason, code in DOUBT_CODES.items()},
+}
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,8 @@ class _Seen:
     evidence: Evidence
     hardware: FleetHardware
     news: News
+    #: Nodes whose agents are silent with most others.
+    mute: Flags
     orders: Orders
 
     def facts(self, index: int) -> Facts:
@@ -76,9 +86,8 @@ class _Seen:
             drain_age_s=None if math.isnan(drain_age_s) else drain_age_s,
             empty=bool(news.empty[index]),
             has_telemetry=bool(news.has_telemetry[index]),
-            collector_stale=bool(news.collector_stale[index]),
             hardware=Action(int(news.hardware[index])),
-            hardware_doubtful=bool(news.hardware_doubtful[index]),
+            doubt=_DOUBT_OF[int(news.doubt[index])],
             poor=bool(news.poor[index]),
             stalled=bool(news.stalled[index]),
             stuck=bool(news.stuck[index]),
@@ -112,19 +121,20 @@ class FleetStates:
         orders: Orders,
         now_s: float,
         adopting: bool,
+        guarded: Guarded = NOTHING_GUARDED,
     ) -> FleetState:
         """The states at ``now_s``. ``adopting``: nodes that are new here were serving already."""
         before: dict[int, Standing | None] = {}
         if nodes != self._nodes:
             self._follow(nodes, observed, now_s, adopting, before)
         seen = self._see(
-            nodes, samples, np.array(ages_s, dtype=np.float64), observed, orders, now_s
+            nodes, samples, np.array(ages_s, dtype=np.float64), observed, orders, guarded, now_s
         )
         table = self._table
         for index in table.may_change(seen.news, now_s):
             after = step(table.life(index), seen.facts(index), now_s, self._settings)
             self._put(index, after, before)
-        self._judge(seen, now_s, before)
+        self._judge(seen, guarded.idle_stuck, now_s, before)
         transitions = tuple(
             Transition(nodes[index].name, former, table.lives[index].standing, now_s)
             for index, former in before.items()
@@ -177,6 +187,7 @@ class FleetStates:
         ages_s: Floats,
         observed: Observed,
         orders: Orders,
+        guarded: Guarded,
         now_s: float,
     ) -> _Seen:
         watched = np.array([sample is not None for sample in samples], dtype=np.bool_)
@@ -209,15 +220,15 @@ class FleetStates:
                 drain_age_s=drain_age_s,
                 empty=self._empty(samples, ages_s, observed),
                 has_telemetry=watched,
-                collector_stale=stale,
                 hardware=acts,
-                hardware_doubtful=doubtful,
+                doubt=self._doubts(guarded, stale, doubtful),
                 poor=found.poor,
                 stalled=progress.stalled,
                 stuck=progress.stuck,
                 good=observed.total.good,
                 failed=observed.total.failed,
             ),
+            mute=stale,
             orders=orders,
         )
 
@@ -245,6 +256,19 @@ class FleetStates:
             acts[doubtful] = Action.IGNORE
         return acts, doubtful
 
+    def _doubts(self, guarded: Guarded, collector_stale: Flags, hardware_doubtful: Flags) -> Codes:
+        """The strongest doubt of each node. What its numbers say of it is believed where it does
+        its full work: half of a share could be more than the ramp of a node that warms.
+        """
+        table = self._table
+        doubt = np.full(len(table.lives), NO_DOUBT, dtype=np.int8)
+        for index, reason in guarded.doubts.items():
+            if table.state[index] in (NodeState.SERVING, NodeState.SUSPECT):
+                doubt[index] = DOUBT_CODES[reason]
+        doubt[collector_stale] = DOUBT_CODES[Reason.COLLECTOR_STALE]
+        doubt[hardware_doubtful] = DOUBT_CODES[Reason.HARDWARE]
+        return doubt
+
     def _drain_ages_s(self, nodes: Sequence[Node], orders: Orders) -> Floats:
         ages_s = orders.drain_age_s
         if not ages_s:
@@ -266,23 +290,35 @@ class FleetStates:
             empty[index] = sample is None or (fresh and engine_idle(sample))
         return empty
 
-    def _judge(self, seen: _Seen, now_s: float, before: dict[int, Standing | None]) -> None:
-        """Eject the worst that the limits allow; take back what is too much by now."""
+    def _judge(
+        self,
+        seen: _Seen,
+        idle_stuck: Sequence[int],
+        now_s: float,
+        before: dict[int, Standing | None],
+    ) -> None:
+        """Eject the worst that the limits allow, try who is stuck; take back what is too much by
+        now.
+        """
         table, stalled = self._table, seen.news.stalled
         out = table.out.copy()
-        candidates = np.flatnonzero((seen.evidence.bad | stalled) & ~out & table.in_service())
-        if not candidates.size and not out.any():
+        may_go = ~out & table.in_service()
+        candidates = np.flatnonzero((seen.evidence.bad | stalled) & may_go)
+        if not candidates.size and not idle_stuck and not out.any():
             return
         held = _held(seen.nodes, seen.orders)
         judged = (table.state != NodeState.LOST) & (table.state != NodeState.DRAINING)
         judged &= table.hardware == Action.IGNORE
-        mute = seen.news.collector_stale
-        limits = Limits(self._groups, out, judged, held, mute, self._settings)
+        limits = Limits(self._groups, out, judged, held, seen.mute, self._settings)
         ratio = seen.evidence.failure_ratio
         for index in worst_first(candidates.tolist(), stalled, ratio.tolist()):
             if limits.put_out(index):
                 reason = Reason.NO_PROGRESS if stalled[index] else Reason.FAILURES
                 self._put(index, eject(table.lives[index], reason, now_s, self._settings), before)
+        for index in idle_stuck:
+            if may_go[index] and not table.out[index] and limits.put_out(index):
+                life = begin_trial(table.lives[index], Reason.IDLE_STUCK, seen.served(index), now_s)
+                self._put(index, life, before)
         if not limits.exceeded():
             return
         # Those on trial first: they are the nearest to their return.

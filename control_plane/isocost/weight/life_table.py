@@ -19,8 +19,9 @@ from isocost.weight.standing import Reason
 FAULTS = (None, Reason.ENGINE_DOWN, Reason.AGENT_SILENT)
 NO_FAULT, ENGINE_DOWN, AGENT_SILENT = range(3)
 
-_NO_DOUBT, _COLLECTOR_STALE, _HARDWARE = range(3)
-_DOUBTS = {reason: code for code, reason in enumerate(DOUBTS, start=1)}
+NO_DOUBT = 0
+#: Reasons for doubt as numbers.
+DOUBT_CODES = {reason: code for code, reason in enumerate(DOUBTS, start=NO_DOUBT + 1)}
 _NO_CAUSE, _FAILURES, _NO_PROGRESS = range(3)
 _CAUSES = {Reason.FAILURES: _FAILURES, Reason.NO_PROGRESS: _NO_PROGRESS}
 _DRAINING, _DRAIN_TIMED_OUT, _DRAINED = range(3)
@@ -37,16 +38,15 @@ Codes = NDArray[np.int8]
 class News:
     """What one tick knows of n nodes and a life depends on, each [n]. ``fault`` is an index of
     ``FAULTS``; ``drain_age_s`` is NaN without an order; ``empty``: nothing is open there for sure;
-    ``hardware`` is an Action: DRAIN, EJECT, or less.
+    ``hardware`` is an Action: DRAIN, EJECT, or less; ``doubt`` is one of ``DOUBT_CODES``, or none.
     """
 
     fault: Codes
     drain_age_s: Floats
     empty: Flags
     has_telemetry: Flags
-    collector_stale: Flags
     hardware: Codes
-    hardware_doubtful: Flags
+    doubt: Codes
     poor: Flags
     stalled: Flags
     stuck: Flags
@@ -98,7 +98,7 @@ class LifeTable:
         self.hardware[index] = life.out_by_hardware
         draining = life.state is NodeState.DRAINING
         self._ordered[index] = draining and not life.out_by_hardware
-        self._doubt[index] = _DOUBTS.get(reason, _NO_DOUBT) if suspect else _NO_DOUBT
+        self._doubt[index] = DOUBT_CODES.get(reason, NO_DOUBT) if suspect else NO_DOUBT
         if life.trial is not None:
             self._good[index] = life.trial.before.good
             self._failed[index] = life.trial.before.failed
@@ -144,15 +144,13 @@ class LifeTable:
             | (news.failed > self._failed)
             | (news.good - self._good >= settings.trial_successes)
         )
-        doubt = np.where(news.collector_stale, _COLLECTOR_STALE, _NO_DOUBT)
-        doubt[news.hardware_doubtful] = _HARDWARE
         mask: Flags = (
             (now_s >= self._due_s + stuck_s)
             | (serving & (news.has_telemetry == self._untold))
-            | ((serving | warming) & (doubt != _NO_DOUBT))
-            | ((self._doubt != _NO_DOUBT) & (doubt != self._doubt))
+            | ((serving | warming) & (news.doubt != NO_DOUBT))
+            | ((self._doubt != NO_DOUBT) & (news.doubt != self._doubt))
             | ((serving | held) & caused & (cause != self._cause))
-            | (held & (self._doubt == _NO_DOUBT) & (now_s - self._poor_s >= settings.clean_s))
+            | (held & (self._doubt == NO_DOUBT) & (now_s - self._poor_s >= settings.clean_s))
             | (self.trial & decided)
         )
         return mask

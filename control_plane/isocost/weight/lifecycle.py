@@ -26,7 +26,7 @@ DRAIN_SETTLE_S = 1.0
 
 
 #: Why a node is a suspect for as long as that is true, see Facts.doubt.
-DOUBTS = (Reason.COLLECTOR_STALE, Reason.HARDWARE)
+DOUBTS = (Reason.COLLECTOR_STALE, Reason.HARDWARE, Reason.ANOMALY, Reason.JITTER)
 
 _HARDWARE = {
     Action.EJECT: Standing(NodeState.EJECTED, Reason.HARDWARE),
@@ -74,28 +74,20 @@ class Facts:
     ``fault``: why it is lost, whatever else is true. ``drain_age_s``: time since the order to
     drain, None without one. ``empty``: gateways and engine agree that nothing is open there, and
     both are known. ``hardware``: to drain or to eject for what the health table found, where the
-    limits allow it; ``hardware_doubtful``: where they do not. ``stalled`` and ``stuck``: see
-    Progress; ``poor``: see Evidence.
+    limits allow it. ``doubt``: why it is a suspect for as long as that is true, whatever it
+    answers, one of DOUBTS. ``stalled`` and ``stuck``: see Progress; ``poor``: see Evidence.
     """
 
     fault: Reason | None = None
     drain_age_s: float | None = None
     empty: bool = False
     has_telemetry: bool = True
-    collector_stale: bool = False
     hardware: Action = Action.IGNORE
-    hardware_doubtful: bool = False
+    doubt: Reason | None = None
     poor: bool = False
     stalled: bool = False
     stuck: bool = False
     served: Served = NOTHING_SERVED
-
-    @property
-    def doubt(self) -> Reason | None:
-        """Why it is a suspect for as long as that is true, whatever it answers."""
-        if self.hardware_doubtful:
-            return Reason.HARDWARE
-        return Reason.COLLECTOR_STALE if self.collector_stale else None
 
 
 def first_life(reason: Reason | None, now_s: float) -> Life:
@@ -203,7 +195,7 @@ def _come_back(life: Life, facts: Facts, now_s: float) -> Life:
     if facts.doubt is not None:
         return _enter(life, NodeState.SUSPECT, facts.doubt, now_s)
     if life.out_by_hardware is Action.EJECT:
-        return _begin_trial(life, facts, now_s)
+        return begin_trial(life, Reason.TRIAL, facts.served, now_s)
     if life.out_by_hardware is Action.DRAIN:
         reason = Reason.HEALED
     else:
@@ -211,9 +203,10 @@ def _come_back(life: Life, facts: Facts, now_s: float) -> Life:
     return _enter(life, NodeState.WARMING, reason, now_s)
 
 
-def _begin_trial(life: Life, facts: Facts, now_s: float) -> Life:
-    after = _enter(life, NodeState.SUSPECT, Reason.TRIAL, now_s)
-    return replace(after, trial=Trial(now_s, facts.served))
+def begin_trial(life: Life, reason: Reason, served: Served, now_s: float) -> Life:
+    """A few requests, whose outcome decides."""
+    after = _enter(life, NodeState.SUSPECT, reason, now_s)
+    return replace(after, trial=Trial(now_s, served))
 
 
 def _ejected(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Life:
@@ -221,7 +214,7 @@ def _ejected(life: Life, facts: Facts, now_s: float, settings: StateSettings) ->
     until_s = life.ejections.until_s + (settings.eject_max_s if facts.stuck else 0.0)
     if now_s < until_s:
         return life
-    return _begin_trial(life, facts, now_s)
+    return begin_trial(life, Reason.TRIAL, facts.served, now_s)
 
 
 def _on_trial(

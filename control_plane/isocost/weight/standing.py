@@ -30,6 +30,12 @@ class Reason(enum.StrEnum):
     MIN_CAPACITY = "min_capacity"
     #: Most agents fell silent together: the way to them is broken, not the nodes.
     COLLECTOR_STALE = "collector_stale"
+    #: Its entropy is far below what its open requests make, as the gateways see them.
+    ANOMALY = "anomaly"
+    #: Its latency rises without load.
+    JITTER = "jitter"
+    #: On trial: its engine says that it works, gets nowhere, and no gateway has anything there.
+    IDLE_STUCK = "idle_stuck"
     # Suspect (too many are out already), draining and ejected: what the health table found.
     HARDWARE = "hardware"
     # Draining.
