@@ -130,6 +130,15 @@ class StateSettings(StrictSettings):
     no_progress_requests: int = Field(3, ge=1)
     no_progress_s: float = Field(5.0, gt=0)
 
+    #: By chance a score is too good once or twice; three ticks in a row is document A's rule.
+    anomaly_ticks: int = Field(3, ge=1)
+    #: A page that stands still for this long while answers come is stale: its counters move with
+    #: each token.
+    frozen_s: float = Field(3.0, ge=1)
+    #: An engine that says that it works, gets nowhere and has nothing of ours for this long is
+    #: tried: no step of an engine takes a tenth of that.
+    idle_stuck_s: float = Field(10.0, gt=0)
+
     #: The first ejection is about one restart of a connection pool, each next one twice as long.
     eject_base_s: float = Field(5.0, gt=0)
     eject_max_s: float = Field(300.0, gt=0)

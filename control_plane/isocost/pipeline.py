@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
+import numpy as np
+
 from isocost.config import ControlPlaneConfig
 from isocost.discovery.registry import Registry
 from isocost.errors import RejectedError
@@ -34,10 +36,12 @@ from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants, roster_constants
 from isocost.score.fit import ModelFit
 from isocost.score.health_table import Action
+from isocost.score.telemetry import fleet_telemetry
 from isocost.weight.capacity import capacity, relative_speed
 from isocost.weight.cost import Costs, costs
 from isocost.weight.decide import Decision, decide
 from isocost.weight.fleet_states import FleetStates, Orders
+from isocost.weight.guards import Guards, Scored
 from isocost.weight.hardware_watch import FleetHardware
 from isocost.weight.override import Override
 from isocost.weight.requests import RequestMean
@@ -72,6 +76,7 @@ class Latest:
     ages_s: tuple[float, ...]
     clock_offsets_s: tuple[float | None, ...]
     observed: Observed
+    scored: Scored
     decision: Decision
     #: Speed, and share of the traffic that each should take, relative to the best, [n].
     speed: Floats
@@ -112,6 +117,7 @@ class Pipeline:
         self._cache = cache
         self._first = FirstRoster(config.discovery.settle_ms / 1e3, expected)
         self._states = FleetStates(config.states, config.discovery.lost_after_ms / 1e3)
+        self._guards = Guards(config.states, config.entropy)
         self._fit = ModelFit(config.models)
         self._requests = RequestMean()
         self._estimates = EstimatesSource(observer.history, config.models)
@@ -169,28 +175,31 @@ class Pipeline:
         observed = self._observer.view(node_ids, now_s)
         overrides = self.manual.overrides | dict.fromkeys(fitted.barred, _NOTHING)
         orders = self._orders(overrides, unix_ms / 1e3)
+        telemetry = fleet_telemetry(constants.kv_bytes_per_token, samples, tuple(ages_s.values()))
+        offsets_s = np.array([view.clock_offset_s for view in views], dtype=np.float64)
+        scored = self._guards.tick(nodes, telemetry, offsets_s, observed, constants, now_s)
         state = self._states.tick(
             nodes,
             samples,
             tuple(ages_s.values()),
+            scored.telemetry,
             observed,
             orders,
             now_s,
             # Those of the first roster were there before this process, however late it is.
             adopting=self.latest is None or not self._first.settled(now_s),
+            guarded=scored.guarded,
         )
         self._note(state.transitions)
         _log_findings(state.hardware)
         decision = decide(
             nodes,
-            samples,
-            tuple(ages_s.values()),
+            scored.telemetry,
+            scored.terms,
             observed,
             state,
             overrides,
             self._config.weight,
-            self._config.entropy,
-            constants=constants,
         )
         speeds = self._observer.speeds(node_ids, constants.pool, now_s)
         request = self._requests.update(observed, self._observer.history.mean_output_tokens, now_s)
@@ -201,6 +210,7 @@ class Pipeline:
             tuple(ages_s.values()),
             tuple(view.clock_offset_s for view in views),
             observed,
+            scored,
             decision,
             speed,
             capacity(nodes, speed, decision.health, state.factor, overrides),

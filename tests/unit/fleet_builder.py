@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from isocost.config import EntropySettings
 from isocost.model import (
     ABSENT,
     UNSUPPORTED,
@@ -15,6 +18,8 @@ from isocost.model import (
 )
 from isocost.observe.batch import Batch
 from isocost.observe.fleet import FleetObserver, Observed
+from isocost.score.entropy import EntropyTerms, entropy_terms, node_capacity
+from isocost.score.telemetry import FleetTelemetry, fleet_telemetry, kv_bytes_per_token
 
 GB = 1e9
 KV_BYTES_PER_TOKEN = 131_072
@@ -79,8 +84,40 @@ def observed_nothing(count: int) -> Observed:
     return observer.view(list(range(1, count + 1)), 0.0)
 
 
+def telemetry_of(
+    nodes: Sequence[Node],
+    samples: Sequence[NodeSample | None],
+    ages_s: Sequence[float] | None = None,
+) -> FleetTelemetry:
+    """Columns of samples that are new unless ages are given."""
+    ages = [0.0] * len(nodes) if ages_s is None else ages_s
+    return fleet_telemetry(kv_bytes_per_token(nodes), samples, ages)
+
+
+def terms_of(
+    nodes: Sequence[Node],
+    telemetry: FleetTelemetry,
+    observed: Observed,
+    settings: EntropySettings | None = None,
+) -> EntropyTerms:
+    """Entropies with the ages that the gateways see."""
+    settings = settings or EntropySettings()
+    capacity = node_capacity(nodes, settings)
+    return entropy_terms(telemetry, observed.open_age_s_sum, capacity, settings)
+
+
 def _signal(value: float | Signal, scale: float = 1.0) -> Signal:
     return value if isinstance(value, Signal) else measured(value * scale)
 
 
-__all__ = ["ABSENT", "GB", "UNSUPPORTED", "measured", "node", "observed_nothing", "sample"]
+__all__ = [
+    "ABSENT",
+    "GB",
+    "UNSUPPORTED",
+    "measured",
+    "node",
+    "observed_nothing",
+    "sample",
+    "telemetry_of",
+    "terms_of",
+]

@@ -205,6 +205,7 @@ def _sample(
         cuda_handles=_signal(sample.cuda_handles),
         cuda_handles_dropped=sample.cuda_handles_dropped,
         taken_s=taken_s,
+        kv_cache_age_s=_signal(sample.kv_cache_age_s),
     )
 
 

@@ -102,7 +102,7 @@ class Observed:
     expected answers'. ``recent`` is over
     the evidence window, ``total`` since the node was first seen; so is ``ended``, the requests that
     the node ended itself. ``failed_in_a_row`` counts the failures since its last good answer, the
-    last of them at ``last_failed_s``.
+    last of them at ``last_failed_s``. ``output_tokens`` are those of its answers since then.
     """
 
     in_flight: NDArray[np.int64]
@@ -117,6 +117,7 @@ class Observed:
     ended: NDArray[np.float64]
     failed_in_a_row: NDArray[np.int64]
     last_failed_s: NDArray[np.float64]
+    output_tokens: NDArray[np.int64]
 
 
 class FleetObserver:
@@ -136,6 +137,7 @@ class FleetObserver:
         self._total = np.zeros((0, len(OUTCOMES)), dtype=np.int64)
         self._in_a_row = np.zeros(0, dtype=np.int64)
         self._last_failed_s = np.zeros(0)
+        self._output_tokens = np.zeros(0, dtype=np.int64)
         self.decisions = Decisions()
         self.answers = Answers()
         #: Since the start of this process.
@@ -176,6 +178,7 @@ class FleetObserver:
         np.add.at(self._in_a_row, rows, failed)
         self._in_a_row[rows[good]] = 0
         self._last_failed_s[rows[failed > 0]] = now_s
+        np.add.at(self._output_tokens, rows, [node.output_tokens for node in batch.nodes])
 
     def apply_workers(self, envoy: str, count: WorkerCount, now_s: float) -> None:
         """Take an Envoy's word on its workers."""
@@ -203,6 +206,7 @@ class FleetObserver:
             ended=total[:, _ENDED].sum(axis=1),
             failed_in_a_row=self._in_a_row[rows],
             last_failed_s=self._last_failed_s[rows],
+            output_tokens=self._output_tokens[rows],
         )
 
     def seen(self, now_s: float) -> tuple[SeenVm, ...]:
@@ -245,6 +249,7 @@ class FleetObserver:
         self._total = self._total[rows]
         self._in_a_row = self._in_a_row[rows]
         self._last_failed_s = self._last_failed_s[rows]
+        self._output_tokens = self._output_tokens[rows]
         self._rows = {node_id: row for row, node_id in enumerate(node_ids)}
 
     def _rows_of(self, node_ids: Sequence[int]) -> NDArray[np.intp]:
@@ -260,6 +265,7 @@ class FleetObserver:
             self._total = grown(self._total, len(known))
             self._in_a_row = grown(self._in_a_row, len(known))
             self._last_failed_s = grown(self._last_failed_s, len(known))
+            self._output_tokens = grown(self._output_tokens, len(known))
         return np.array(rows, dtype=np.intp)
 
 

@@ -27,8 +27,14 @@ class EntropyTerms:
     capacity: Floats
 
     @property
+    def whole(self) -> Floats:
+        """What the node carries, whatever it can."""
+        result: Floats = self.kv + self.age + self.net + self.queue
+        return result
+
+    @property
     def total(self) -> Floats:
-        result: Floats = (self.kv + self.age + self.net + self.queue) / self.capacity
+        result: Floats = self.whole / self.capacity
         return result
 
 
@@ -42,7 +48,7 @@ def entropy_terms(
 
     Ages are summed over the reference concurrency, and so is the traffic: a mean over the open
     requests would fall as load rises, and adding a request must never lower E.
-    ``open_age_s_sum`` [n] comes from the gateways; ``capacity`` [n] is relative to the reference
+    ``open_age_s_sum`` [n] is that of ``open_ages``; ``capacity`` [n] is relative to the reference
     card.
     """
     usage = np.clip(fleet.kv_usage.filled(default=0.0), 0.0, 1.0)

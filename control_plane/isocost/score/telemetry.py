@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from isocost.model import (
     ABSENT,
     SAMPLE_FRESH_S,
+    EngineSample,
     GpuSample,
     Node,
     NodeSample,
@@ -21,7 +22,11 @@ from isocost.score.columns import Column, Floats, column, combine, derived
 
 @dataclass(frozen=True)
 class FleetTelemetry:
-    """Columns of n nodes. Memory in bytes over all GPUs of the node, ratios in [0,1]."""
+    """Columns of n nodes. Memory in bytes over all GPUs of the node, ratios in [0,1].
+
+    ``work`` counts what the engine has done in tokens or steps, see ``work_done``;
+    ``kv_cache_age_s`` is what the node tells itself, by its own clock.
+    """
 
     vram_total_bytes: Column
     vram_free_bytes: Column
@@ -33,6 +38,8 @@ class FleetTelemetry:
     running: Column
     waiting: Column
     net_bytes_per_s: Column
+    work: Column
+    kv_cache_age_s: Column
 
 
 def fleet_telemetry(
@@ -65,7 +72,21 @@ def fleet_telemetry(
         running=rows(lambda sample: sample.engine.running),
         waiting=rows(lambda sample: sample.engine.waiting),
         net_bytes_per_s=rows(lambda sample: sample.net_bytes_per_s),
+        work=rows(lambda sample: work_done(sample.engine)),
+        kv_cache_age_s=rows(lambda sample: sample.kv_cache_age_s),
     )
+
+
+def work_done(engine: EngineSample) -> Signal:
+    """Tokens, or steps where tokens move only when a request ends: it moves while the engine works,
+    and is unsupported where nothing does.
+    """
+    prompt, generation = engine.prompt_tokens_total, engine.generation_tokens_total
+    if engine.steps_total.state != SignalState.ABSENT:
+        return engine.steps_total
+    if generation.known and prompt.known:
+        return replace(generation, value=generation.value + prompt.value)
+    return generation if generation.known else prompt
 
 
 def engine_idle(sample: NodeSample) -> bool:

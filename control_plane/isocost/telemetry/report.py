@@ -47,6 +47,7 @@ def encode_sample(sample: NodeSample) -> telemetry_pb2.NodeSample:
         clock_offset_ms=round(sample.clock_offset_s * 1e3),
         cuda_handles=encode_signal(sample.cuda_handles),
         cuda_handles_dropped=sample.cuda_handles_dropped,
+        kv_cache_age_s=encode_signal(sample.kv_cache_age_s),
     )
 
 

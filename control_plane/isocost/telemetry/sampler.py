@@ -19,7 +19,7 @@ from isocost.model import (
     Signal,
     SignalState,
 )
-from isocost.telemetry import clock as clock_page
+from isocost.telemetry import node_page
 from isocost.telemetry.cuda_handles import HandleReading
 from isocost.telemetry.engines import dcgm, detect
 from isocost.telemetry.engines.page import EnginePage
@@ -62,8 +62,8 @@ class NodeSampler:
             if settings.dcgm_url is not None
             else None
         )
-        self._own_clock = (
-            Target(pages, settings.clock_url, clock_page.read_page, clock)
+        self._node_page = (
+            Target(pages, settings.clock_url, node_page.read_page, clock)
             if settings.clock_url is not None
             else None
         )
@@ -93,7 +93,7 @@ class NodeSampler:
         pages = {
             "engine": self._engine,
             "DCGM exporter": self._dcgm,
-            "clock page": self._own_clock,
+            "clock page": self._node_page,
         }
         return {what: page for what, page in pages.items() if page is not None}
 
@@ -139,6 +139,7 @@ class NodeSampler:
             cuda_handles=handles.handles,
             cuda_handles_dropped=handles.dropped,
             taken_s=now_s,
+            kv_cache_age_s=self._kv_cache_age_s(now_s),
         )
 
     def _read_engine(self, text: str) -> EnginePage:
@@ -169,10 +170,16 @@ class NodeSampler:
 
     def _clock_offset_s(self, now_s: float) -> float:
         """The node's clock less this one's; it goes on while its page does not answer."""
-        target = self._own_clock
+        target = self._node_page
         if target is None or target.page is None or target.taken_s is None:
             return 0.0
-        return target.page + (now_s - target.taken_s) - self._wall()
+        return target.page.wall_s + (now_s - target.taken_s) - self._wall()
+
+    def _kv_cache_age_s(self, now_s: float) -> Signal:
+        target = self._node_page
+        if target is None or target.page is None:
+            return UNSUPPORTED if target is None else ABSENT
+        return _age(target.page.kv_cache_age_s, target, now_s)
 
     def _tell(self, what: str, target: Target[Any]) -> None:
         """Log when a page begins or ceases to answer."""

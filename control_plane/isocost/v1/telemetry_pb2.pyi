@@ -114,7 +114,7 @@ class EngineSample(_message.Message):
     def __init__(self, running: _Optional[_Union[Signal, _Mapping]] = ..., waiting: _Optional[_Union[Signal, _Mapping]] = ..., kv_usage: _Optional[_Union[Signal, _Mapping]] = ..., kv_pool_tokens: _Optional[_Union[Signal, _Mapping]] = ..., prompt_tokens_total: _Optional[_Union[Signal, _Mapping]] = ..., generation_tokens_total: _Optional[_Union[Signal, _Mapping]] = ..., steps_total: _Optional[_Union[Signal, _Mapping]] = ...) -> None: ...
 
 class NodeSample(_message.Message):
-    __slots__ = ("node", "engine_up", "gpus", "engine", "net_bytes_per_s", "clock_offset_ms", "cuda_handles", "cuda_handles_dropped")
+    __slots__ = ("node", "engine_up", "gpus", "engine", "net_bytes_per_s", "clock_offset_ms", "cuda_handles", "cuda_handles_dropped", "kv_cache_age_s")
     NODE_FIELD_NUMBER: _ClassVar[int]
     ENGINE_UP_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +123,7 @@ class NodeSample(_message.Message):
     CLOCK_OFFSET_MS_FIELD_NUMBER: _ClassVar[int]
     CUDA_HANDLES_FIELD_NUMBER: _ClassVar[int]
     CUDA_HANDLES_DROPPED_FIELD_NUMBER: _ClassVar[int]
+    KV_CACHE_AGE_S_FIELD_NUMBER: _ClassVar[int]
     node: _roster_pb2.Node
     engine_up: bool
     gpus: _containers.RepeatedCompositeFieldContainer[GpuSample]
@@ -131,7 +132,8 @@ class NodeSample(_message.Message):
     clock_offset_ms: int
     cuda_handles: Signal
     cuda_handles_dropped: bool
-    def __init__(self, node: _Optional[_Union[_roster_pb2.Node, _Mapping]] = ..., engine_up: _Optional[bool] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ..., engine: _Optional[_Union[EngineSample, _Mapping]] = ..., net_bytes_per_s: _Optional[_Union[Signal, _Mapping]] = ..., clock_offset_ms: _Optional[int] = ..., cuda_handles: _Optional[_Union[Signal, _Mapping]] = ..., cuda_handles_dropped: _Optional[bool] = ...) -> None: ...
+    kv_cache_age_s: Signal
+    def __init__(self, node: _Optional[_Union[_roster_pb2.Node, _Mapping]] = ..., engine_up: _Optional[bool] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ..., engine: _Optional[_Union[EngineSample, _Mapping]] = ..., net_bytes_per_s: _Optional[_Union[Signal, _Mapping]] = ..., clock_offset_ms: _Optional[int] = ..., cuda_handles: _Optional[_Union[Signal, _Mapping]] = ..., cuda_handles_dropped: _Optional[bool] = ..., kv_cache_age_s: _Optional[_Union[Signal, _Mapping]] = ...) -> None: ...
 
 class TelemetryReport(_message.Message):
     __slots__ = ("agent", "sequence", "wall_unix_ms", "monotonic_ms", "nodes")

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isocost.config import EntropySettings, WeightSettings
-from isocost.model import Node, NodeSample, SignalState
+from isocost.config import WeightSettings
+from isocost.model import Node, SignalState
 from isocost.observe.fleet import Observed
 from isocost.observe.latency import Latency
 from isocost.score.columns import Column, Floats
-from isocost.score.constants import RosterConstants, roster_constants
-from isocost.score.entropy import EntropyTerms, entropy_terms
-from isocost.score.telemetry import FleetTelemetry, fleet_telemetry
+from isocost.score.entropy import EntropyTerms
+from isocost.score.telemetry import FleetTelemetry
 from isocost.score.vram import free_vram_share
 from isocost.weight.entropy import raised_entropy
 from isocost.weight.fleet_states import FleetState
@@ -45,23 +44,18 @@ class Decision:
 
 def decide(
     nodes: Sequence[Node],
-    samples: Sequence[NodeSample | None],
-    ages_s: Sequence[float],
+    telemetry: FleetTelemetry,
+    terms: EntropyTerms,
     observed: Observed,
     state: FleetState,
     overrides: Mapping[str, Override],
     weight_settings: WeightSettings,
-    entropy_settings: EntropySettings,
-    constants: RosterConstants | None = None,
 ) -> Decision:
-    """Score n nodes. ``ages_s`` is the time since each sample arrived.
+    """Score n nodes.
 
     A weight or an entropy set by hand stands in for the computed one, and the state holds it down
-    like that: a node that warms or may get nothing does so whatever was set. ``constants`` are
-    those of the nodes, where the caller has them from the last tick.
+    like that: a node that warms or may get nothing does so whatever was set.
     """
-    constants = constants or roster_constants(nodes, entropy_settings)
-    telemetry = fleet_telemetry(constants.kv_bytes_per_token, samples, ages_s)
     free_share = free_vram_share(telemetry)
     pcie_bytes_per_s = telemetry.pcie_bytes_per_s
     pcie = replace(
@@ -79,7 +73,6 @@ def decide(
         state.factor,
         weight_settings.latency_factor_per_ms,
     )
-    terms = entropy_terms(telemetry, observed.open_age_s_sum, constants.capacity, entropy_settings)
     entropy = terms.total
     if overrides and nodes:
         weight = _by_hand(nodes, overrides, weight, entropy, state.factor)

@@ -13,7 +13,7 @@ from isocost.model import SAMPLE_FRESH_S, Node, NodeSample, NodeState
 from isocost.observe.fleet import Observed
 from isocost.score.columns import Floats
 from isocost.score.health_table import Action
-from isocost.score.telemetry import engine_idle
+from isocost.score.telemetry import FleetTelemetry, engine_idle
 from isocost.weight.ejection import Served, trial_open, trial_share
 from isocost.weight.evidence import Evidence, Flags, evidence
 from isocost.weight.guarded import NOTHING_GUARDED, Guarded
@@ -117,6 +117,7 @@ class FleetStates:
         nodes: tuple[Node, ...],
         samples: Sequence[NodeSample | None],
         ages_s: Sequence[float],
+        telemetry: FleetTelemetry,
         observed: Observed,
         orders: Orders,
         now_s: float,
@@ -128,7 +129,14 @@ class FleetStates:
         if nodes != self._nodes:
             self._follow(nodes, observed, now_s, adopting, before)
         seen = self._see(
-            nodes, samples, np.array(ages_s, dtype=np.float64), observed, orders, guarded, now_s
+            nodes,
+            samples,
+            np.array(ages_s, dtype=np.float64),
+            telemetry,
+            observed,
+            orders,
+            guarded,
+            now_s,
         )
         table = self._table
         for index in table.may_change(seen.news, now_s):
@@ -185,6 +193,7 @@ class FleetStates:
         nodes: tuple[Node, ...],
         samples: Sequence[NodeSample | None],
         ages_s: Floats,
+        telemetry: FleetTelemetry,
         observed: Observed,
         orders: Orders,
         guarded: Guarded,
@@ -209,7 +218,7 @@ class FleetStates:
         present = (fault == NO_FAULT) & np.isnan(drain_age_s)
         acts, doubtful = self._limited(nodes, hardware.action, present, orders)
         found = evidence(observed, now_s, self._settings)
-        progress = self._progress.update(samples, ages_s, observed, now_s)
+        progress = self._progress.update(telemetry, ages_s, observed, now_s)
         return _Seen(
             nodes=nodes,
             observed=observed,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isocost.config import StateSettings
-from isocost.model import NodeSample, SignalState
+from isocost.model import SignalState
 from isocost.observe.fleet import Observed
-from isocost.score.columns import Floats
+from isocost.score.columns import Column, Floats
+from isocost.score.telemetry import FleetTelemetry
 
 #: Clients that give up at once leave requests behind that no engine could have answered: the open
 #: requests must be this old on average to say anything.
@@ -34,7 +34,8 @@ class ProgressWatch:
     """Remembers per node when work was last seen to be done.
 
     Signs of life are a request that the node ended, as the gateways saw it, and the engine's
-    counters: tokens that moved, KV memory that filled (a long prompt in work).
+    counters: tokens that moved, KV memory that filled (a long prompt in work). A queue in the
+    engine is no sign of work: one that admits nothing has it too.
     """
 
     def __init__(self, settings: StateSettings, fresh_s: float) -> None:
@@ -43,6 +44,8 @@ class ProgressWatch:
         self._fresh_s = fresh_s
         self._tokens = np.zeros(0)
         self._kv_usage = np.zeros(0)
+        #: Since when requests wait in the engine's queue while nothing moves; infinite without.
+        self._queued_s = np.zeros(0)
         self._started = np.zeros(0)
         self._ended = np.zeros(0)
         #: Requests started up to the last sign of life.
@@ -66,17 +69,17 @@ class ProgressWatch:
         self._ended = moved(self._ended, observed.ended)
         self._before = moved(self._before, observed.total.started)
         self._since_s = moved(self._since_s, np.full(former.shape, math.inf))
+        self._queued_s = moved(self._queued_s, np.full(former.shape, math.inf))
 
     def update(
         self,
-        samples: Sequence[NodeSample | None],
+        telemetry: FleetTelemetry,
         ages_s: Floats,
         observed: Observed,
         now_s: float,
     ) -> Progress:
-        """What the tick at ``now_s`` shows."""
-        work = np.array([_work_done(sample) for sample in samples], dtype=np.float64)
-        tokens, kv_usage = work.reshape(-1, 2).T
+        """What the tick at ``now_s`` shows; ``ages_s`` [n] is the time since each sample came."""
+        tokens, kv_usage = _or_nan(telemetry.work), _or_nan(telemetry.kv_usage)
         alive = (tokens != self._tokens) | (kv_usage > self._kv_usage)
         # Not known is not moving; and a value that came back is no sign either.
         alive &= ~(np.isnan(tokens) | np.isnan(self._tokens))
@@ -87,29 +90,27 @@ class ProgressWatch:
         waiting = np.minimum(started - self._before, in_flight)
         first = np.where(alive | np.isinf(self._since_s), now_s, self._since_s)
         self._since_s = np.where(waiting > 0, first, math.inf)
+        queued = (_measured(telemetry.waiting) > 0.0) & (in_flight > 0) & ~alive
+        self._queued_s = np.where(queued, np.minimum(self._queued_s, now_s), math.inf)
         self._tokens, self._kv_usage = tokens, kv_usage
         self._started, self._ended = started, observed.ended
         judged = ~np.isnan(tokens) & (ages_s <= self._fresh_s)
-        stalled = (
-            judged
-            & (waiting >= self._settings.no_progress_requests)
+        hangs = (
+            (waiting >= self._settings.no_progress_requests)
             & (now_s - self._since_s >= self._settings.no_progress_s)
             & (observed.open_age_s_sum >= _MEAN_AGE_S * in_flight)
         )
-        return Progress(stalled, judged & (waiting > 0))
+        queues = now_s - self._queued_s >= self._settings.no_progress_s
+        return Progress(judged & (hangs | queues), judged & (waiting > 0))
 
 
-def _work_done(sample: NodeSample | None) -> tuple[float, float]:
-    """Tokens or steps that the engine has done, and its KV usage; NaN where not known."""
-    if sample is None:
-        return math.nan, math.nan
-    engine = sample.engine
-    prompt, generation = engine.prompt_tokens_total, engine.generation_tokens_total
-    if engine.steps_total.state != SignalState.ABSENT:
-        # Its tokens move when a request ends: a long answer would pass for a stall.
-        tokens = engine.steps_total.value if engine.steps_total.known else math.nan
-    elif generation.known:
-        tokens = generation.value + (prompt.value if prompt.known else 0.0)
-    else:
-        tokens = prompt.value if prompt.known else math.nan
-    return tokens, engine.kv_usage.value if engine.kv_usage.known else math.nan
+def _or_nan(column: Column) -> Floats:
+    """Values, NaN where not known."""
+    result: Floats = np.where(column.known, column.value, math.nan)
+    return result
+
+
+def _measured(column: Column) -> Floats:
+    """Values, NaN where not measured now."""
+    result: Floats = np.where(column.state == SignalState.MEASURED, column.value, math.nan)
+    return result

@@ -6,13 +6,17 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import replace
 
-from isocost.config import StateSettings
+import numpy as np
+
+from isocost.config import EntropySettings, StateSettings
 from isocost.model import ABSENT, GpuSample, Node, NodeSample, NodeState, Signal, measured
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver, Observed
+from isocost.score.constants import roster_constants
 from isocost.weight.fleet_states import FleetState, FleetStates, Orders
+from isocost.weight.guards import Guards
 from isocost.weight.standing import Reason, Transition
-from tests.unit.fleet_builder import node, sample
+from tests.unit.fleet_builder import node, sample, telemetry_of
 from tests.unit.hardware_samples import TAKEN_S
 
 TICK_S = 0.2
@@ -43,6 +47,7 @@ class FleetClock:
         self.without_counters: set[str] = set()
         self.steps: dict[str, Signal] = {}
         self.kv_usage: defaultdict[str, float] = defaultdict(lambda: 0.5)
+        self.clock_offset_s: defaultdict[str, float] = defaultdict(float)
         self.drains: dict[str, float] = {}
         self.held: set[str] = set()
         self.gateway_silent = False
@@ -52,6 +57,7 @@ class FleetClock:
         self.state: FleetState
         self.observed: Observed
         self._observer = FleetObserver(10.0, self.settings.window_s)
+        self._guards = Guards(self.settings, EntropySettings())
         self._states = FleetStates(self.settings, LOST_AFTER_S)
         self._open: defaultdict[str, list[float]] = defaultdict(list)
         self._news: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -69,14 +75,25 @@ class FleetClock:
             self._observer.apply(Batch("edge", 1, self._sequence, observations), self.now_s)
         samples = [self._sample(item) for item in nodes]
         self.observed = self._observer.view([item.id for item in nodes], self.now_s)
+        ages_s = [self._age_s(found) for found in samples]
+        scored = self._guards.tick(
+            nodes,
+            telemetry_of(nodes, samples, ages_s),
+            np.array([self.clock_offset_s[item.name] for item in nodes]),
+            self.observed,
+            roster_constants(nodes, EntropySettings()),
+            self.now_s,
+        )
         self.state = self._states.tick(
             nodes,
             samples,
-            [self._age_s(found) for found in samples],
+            ages_s,
+            scored.telemetry,
             self.observed,
             Orders({name: self.now_s - at_s for name, at_s in self.drains.items()}, self.held),
             self.now_s,
             adopting=first,
+            guarded=scored.guarded,
         )
         names = [item.name for item in nodes]
         self._factors = dict(zip(names, self.state.factor.tolist(), strict=True))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isocost.config import EntropySettings, StateSettings, WeightSettings
+from isocost.config import StateSettings, WeightSettings
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver
 from isocost.weight.decide import decide
 from isocost.weight.fleet_states import FleetStates, Orders
-from tests.unit.fleet_builder import node, sample
+from tests.unit.fleet_builder import node, sample, telemetry_of, terms_of
 
 TICK_S = 0.2
 NODES = tuple(node(f"n{number}") for number in range(8))
@@ -54,12 +54,12 @@ class Loop:
         self._observer.apply(Batch("edge", 1, self._tick, observations), now_s)
         observed = self._observer.view(IDS, now_s)
         samples, ages_s = [sample(item) for item in NODES], [0.0] * len(NODES)
+        told = telemetry_of(NODES, samples, ages_s)
         state = self._states.tick(
-            NODES, samples, ages_s, observed, Orders({}, frozenset()), now_s, adopting=True
+            NODES, samples, ages_s, told, observed, Orders({}, frozenset()), now_s, adopting=True
         )
-        weight = decide(
-            NODES, samples, ages_s, observed, state, {}, WeightSettings(), EntropySettings()
-        ).weight
+        terms = terms_of(NODES, told, observed)
+        weight = decide(NODES, told, terms, observed, state, {}, WeightSettings()).weight
         self._share = weight / weight.sum()
         return self._share
 

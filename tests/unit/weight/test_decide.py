@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from isocost.config import EntropySettings, StateSettings, WeightSettings
+from isocost.config import StateSettings, WeightSettings
 from isocost.model import Node, NodeSample
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver
@@ -14,7 +14,7 @@ from isocost.weight.entropy import LARGEST_ENTROPY
 from isocost.weight.fleet_states import FleetStates, Orders
 from isocost.weight.override import Override, parse_override
 from isocost.weight.weight import SMALLEST_WEIGHT
-from tests.unit.fleet_builder import node, sample
+from tests.unit.fleet_builder import node, sample, telemetry_of, terms_of
 
 NODES = [node("a"), node("b"), node("c")]
 
@@ -41,17 +41,10 @@ def run(
     ages = ages_s or [0.0] * len(nodes)
     orders = Orders({}, frozenset())
     states = FleetStates(StateSettings(), 3.0)
-    state = states.tick(tuple(nodes), samples, ages, observed, orders, 0.0, adopting=not new)
-    return decide(
-        nodes,
-        samples,
-        ages,
-        observed,
-        state,
-        overrides or {},
-        WeightSettings(),
-        EntropySettings(),
-    )
+    told = telemetry_of(nodes, samples, ages)
+    state = states.tick(tuple(nodes), samples, ages, told, observed, orders, 0.0, not new)
+    terms = terms_of(nodes, told, observed)
+    return decide(nodes, told, terms, observed, state, overrides or {}, WeightSettings())
 
 
 def healthy(**change: float) -> list[NodeSample | None]:

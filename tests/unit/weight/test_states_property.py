@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from isocost.config import EntropySettings, StateSettings, WeightSettings
+from isocost.config import StateSettings, WeightSettings
 from isocost.model import (
     EngineSample,
     GpuSample,
@@ -31,7 +31,7 @@ from isocost.weight.override import Override
 from isocost.weight.standing import Reason, Standing
 from isocost.weight.weight import SMALLEST_WEIGHT
 from tests.unit import hardware_samples
-from tests.unit.fleet_builder import node
+from tests.unit.fleet_builder import node, telemetry_of, terms_of
 from tests.unit.weight.fleet_clock import FleetClock
 
 #: Times a tenth of the defaults, so that an example sees many ejections; the shape is the same.
@@ -264,15 +264,10 @@ class States(RuleBasedStateMachine):
         self, told: Sequence[tuple[NodeSample | None, float]], by_hand: dict[str, Override]
     ) -> Decision:
         clock = self.clock
+        telemetry = telemetry_of(clock.nodes, *zip(*told, strict=True))
+        terms = terms_of(clock.nodes, telemetry, clock.observed)
         return decide(
-            clock.nodes,
-            [sample for sample, _ in told],
-            [age_s for _, age_s in told],
-            clock.observed,
-            clock.state,
-            by_hand,
-            WeightSettings(),
-            EntropySettings(),
+            clock.nodes, telemetry, terms, clock.observed, clock.state, by_hand, WeightSettings()
         )
 
     @invariant()

@@ -1,0 +1,74 @@
+"""Numbers that cannot be true do not make a node's share: the guards before the score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isocost.config import EntropySettings, StateSettings
+from isocost.model import Node
+from isocost.observe.fleet import Observed
+from isocost.score.columns import Floats
+from isocost.score.constants import RosterConstants
+from isocost.score.entropy import EntropyTerms, entropy_terms
+from isocost.score.open_ages import OpenAges, open_ages
+from isocost.score.telemetry import FleetTelemetry
+from isocost.weight.anomaly import AnomalyWatch, explained
+from isocost.weight.gauges import Gauges, GaugeWatch
+from isocost.weight.guarded import Guarded
+from isocost.weight.standing import Reason
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What is left to score the n nodes with, and what was found on the way."""
+
+    telemetry: FleetTelemetry
+    terms: EntropyTerms
+    ages: OpenAges
+    gauges: Gauges
+    guarded: Guarded
+
+
+class Guards:
+    """Remembers what each guard has to from tick to tick. Times are monotonic seconds."""
+
+    def __init__(self, states: StateSettings, entropy: EntropySettings) -> None:
+        self._entropy = entropy
+        self._nodes: Sequence[Node] = ()
+        self._gauges = GaugeWatch(states)
+        self._anomaly = AnomalyWatch(states)
+
+    def tick(
+        self,
+        nodes: Sequence[Node],
+        telemetry: FleetTelemetry,
+        clock_offset_s: Floats,
+        observed: Observed,
+        constants: RosterConstants,
+        now_s: float,
+    ) -> Scored:
+        """``clock_offset_s`` [n] is each node's clock less this machine's, NaN = not known."""
+        if nodes is not self._nodes:
+            former = _former(self._nodes, nodes)
+            self._gauges.rearrange(former, now_s)
+            self._anomaly.rearrange(former)
+            self._nodes = nodes
+        gauges = self._gauges.update(telemetry, observed, now_s)
+        telemetry = gauges.applied(telemetry)
+        ages = open_ages(telemetry, clock_offset_s, observed.open_age_s_sum)
+        terms = entropy_terms(telemetry, ages.sum_s, constants.capacity, self._entropy)
+        known = explained(telemetry, terms, constants.kv_bytes_per_token, observed, self._entropy)
+        anomalous = self._anomaly.update(terms.whole, known, now_s)
+        doubts = dict.fromkeys(np.flatnonzero(anomalous).tolist(), Reason.ANOMALY)
+        stuck = tuple(np.flatnonzero(gauges.newly).tolist())
+        return Scored(telemetry, terms, ages, gauges, Guarded(doubts, stuck))
+
+
+def _former(before: Sequence[Node], nodes: Sequence[Node]) -> NDArray[np.intp]:
+    """Each node's place in the roster before, -1 = it was not there, or as another instance."""
+    place = {node.instance_id: index for index, node in enumerate(before)}
+    return np.array([place.get(node.instance_id, -1) for node in nodes], dtype=np.intp)
