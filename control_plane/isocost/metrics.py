@@ -25,6 +25,8 @@ class FleetGauges:
     signals: Mapping[str, Mapping[str, int]]
     #: By row of the health table: what it finds now, over all nodes and GPUs.
     findings: Mapping[str, int]
+    #: By guard: nodes whose numbers it does not believe.
+    guards: Mapping[str, int]
     #: Signals that the policy works with and no node tells.
     missing_inputs: Sequence[str]
     decisions: Mapping[str, int]
@@ -99,6 +101,14 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
     for row, count in fleet.findings.items():
         findings.add_metric([row], count)
     yield findings
+    guards = GaugeMetricFamily(
+        "isocost_guarded_nodes",
+        "Nodes whose numbers a guard does not believe, or a part of them.",
+        labels=["guard"],
+    )
+    for guard, count in fleet.guards.items():
+        guards.add_metric([guard], count)
+    yield guards
     reasons = GaugeMetricFamily(
         "isocost_decisions",
         "How the filters decided, since the start of this process.",

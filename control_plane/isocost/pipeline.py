@@ -14,6 +14,7 @@ from isocost.config import ControlPlaneConfig
 from isocost.discovery.registry import Registry
 from isocost.errors import RejectedError
 from isocost.first_roster import FirstRoster
+from isocost.guard_log import GuardLog
 from isocost.manual import Manual
 from isocost.model import Node, NodeSample, NodeState
 from isocost.observe.fleet import FleetObserver, Observed
@@ -118,6 +119,7 @@ class Pipeline:
         self._first = FirstRoster(config.discovery.settle_ms / 1e3, expected)
         self._states = FleetStates(config.states, config.discovery.lost_after_ms / 1e3)
         self._guards = Guards(config.states, config.entropy)
+        self._guard_log = GuardLog()
         self._fit = ModelFit(config.models)
         self._requests = RequestMean()
         self._estimates = EstimatesSource(observer.history, config.models)
@@ -192,6 +194,7 @@ class Pipeline:
         )
         self._note(state.transitions)
         _log_findings(state.hardware)
+        self._guard_log.tell(nodes, scored.found)
         decision = decide(
             nodes,
             scored.telemetry,

@@ -120,6 +120,7 @@ def node_rows(
                 finding_row(item, latest) for item in state.hardware.findings.get(node.name, ())
             ],
             "health_unknown": unknown_rows(sample, latest.ages_s[index]) if sample else None,
+            "guards": latest.scored.names(index),
             "sample_age_s": latest.ages_s[index] if sample else None,
             "clock_offset_ms": _milliseconds(latest.clock_offsets_s[index]),
             "outcomes": observer.outcomes(node.id),
@@ -231,6 +232,7 @@ def fleet_gauges(
         states=pipeline.states(),
         signals=signals,
         findings=findings,
+        guards=_guards(latest),
         missing_inputs=missing_inputs(signals, policy),
         decisions=dict(vars(observer.decisions)),
         transitions=dict(pipeline.transitions),
@@ -257,6 +259,12 @@ def _findings(hardware: FleetHardware | None) -> dict[str, int]:
         for item in items
     )
     return {row.name: found[row.name] for row in ROWS}
+
+
+def _guards(latest: Latest | None) -> dict[str, int]:
+    """By guard: nodes that it does not believe."""
+    found = latest.scored.found if latest else {}
+    return {name: int(flags.sum()) for name, flags in found.items()}
 
 
 def signals_status(latest: Latest | None, policy: Policy) -> dict[str, object]:

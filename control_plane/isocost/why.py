@@ -59,6 +59,7 @@ def why(latest: Latest, index: int, config: ControlPlaneConfig) -> dict[str, obj
         "policy": config.filter.policy,
         "state": standing.state.name.lower(),
         "reason": standing.reason.value,
+        "guards": latest.scored.names(index),
         **{
             name: {"value": _finite(value), "terms": [term.json() for term in terms]}
             for name, (value, terms) in parts.items()
@@ -92,6 +93,7 @@ def _weight(latest: Latest, index: int, config: ControlPlaneConfig) -> tuple[flo
 def _entropy(latest: Latest, index: int) -> tuple[float, list[Term]]:
     decision = latest.decision
     telemetry, terms = decision.telemetry, decision.entropy_terms
+    told = latest.scored.ages.told
     capacity = float(terms.capacity[index])
     entropy = float(decision.entropy[index])
 
@@ -104,7 +106,8 @@ def _entropy(latest: Latest, index: int) -> tuple[float, list[Term]]:
 
     summands = [
         summand("kv_cache", telemetry.kv_usage, terms.kv),
-        summand("open_ages", None, terms.age),
+        # What the node tells itself, where its clock is right; else what the gateways see.
+        summand("open_ages", told if told.known[index] else None, terms.age),
         summand("network", telemetry.net_bytes_per_s, terms.net),
         summand("queue", telemetry.waiting, terms.queue),
     ]

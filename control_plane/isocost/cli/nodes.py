@@ -89,6 +89,11 @@ def _health(node: Row, _: float) -> str:
     return f"{text} (+{more})" if more else text
 
 
+def _doubted(node: Row, _: float) -> str:
+    """The guards that do not believe its numbers."""
+    return ",".join(node["guards"]) or "-"
+
+
 def _since(node: Row, _: float) -> str:
     return _duration(node["state_age_s"])
 
@@ -133,5 +138,6 @@ _COLUMNS: tuple[tuple[str, Callable[[Row, float], str]], ...] = (
     ("FREE", _field("free_vram_share")),
     ("LATENCY_MS", _field("latency_ms")),
     ("HEALTH", _health),
+    ("DOUBTED", _doubted),
     ("BY HAND", _by_hand),
 )

@@ -20,6 +20,8 @@ _PARTS = {
 
 def why_text(answer: Mapping[str, Any]) -> str:
     lines = [f"{answer['name']}: {answer['state']} ({answer['reason']}), policy {answer['policy']}"]
+    if answer["guards"]:
+        lines.append(f"not believed: {', '.join(answer['guards'])}")
     for key, (title, how) in _PARTS.items():
         part = answer[key]
         rows = [_TITLES, *(_row(term) for term in part["terms"])]

@@ -62,8 +62,8 @@ class GaugeWatch:
         self._moved_s = np.zeros(0)
         #: As of then, and for a moment after it: answers that ended, open requests, tokens.
         self._good, self._open, self._tokens = np.zeros(0), np.zeros(0), np.zeros(0)
-        #: Since when nothing moved and the gateways had nothing there.
-        self._idle_s = np.zeros(0)
+        #: Since when nothing moved and the gateways had and sent nothing there.
+        self._idle_s, self._started = np.zeros(0), np.zeros(0)
         self._stuck = np.zeros(0, dtype=np.bool_)
 
     def rearrange(self, former: NDArray[np.intp], now_s: float) -> None:
@@ -78,7 +78,7 @@ class GaugeWatch:
         self._last = moved(self._last, math.nan)
         self._moved_s, self._idle_s = moved(self._moved_s, now_s), moved(self._idle_s, now_s)
         self._good, self._open = moved(self._good, 0.0), moved(self._open, 0.0)
-        self._tokens = moved(self._tokens, 0.0)
+        self._tokens, self._started = moved(self._tokens, 0.0), moved(self._started, math.nan)
         stuck = np.zeros(len(former), dtype=np.bool_)
         stuck[old] = self._stuck[former[old]]
         self._stuck = stuck
@@ -117,10 +117,15 @@ class GaugeWatch:
         busy = (telemetry.running.value > 0.0) & (telemetry.running.state == SignalState.MEASURED)
         busy |= (telemetry.waiting.value > 0.0) & (telemetry.waiting.state == SignalState.MEASURED)
         idle = judged & busy & observed.in_flight_known & (observed.in_flight == 0)
+        idle &= observed.total.started == self._started
+        self._started = observed.total.started
         self._idle_s = np.where(idle, self._idle_s, now_s)
         stuck = now_s - self._idle_s >= self._settings.idle_stuck_s
         # Its trial requests do not make what its page says of its load true: only a move does.
         stuck |= self._stuck & judged & busy
         newly = stuck & ~self._stuck
+        if np.count_nonzero(stuck) > self._settings.max_out_fraction * len(stuck):
+            # As when a load ends everywhere at once: there is nobody who would have its traffic.
+            newly = np.zeros_like(newly)
         self._stuck = stuck
         return Gauges(np.where(frozen | stuck, still_s, 0.0), frozen, stuck, newly)

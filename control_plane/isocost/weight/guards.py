@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,20 +17,28 @@ from isocost.score.entropy import EntropyTerms, entropy_terms
 from isocost.score.open_ages import OpenAges, open_ages
 from isocost.score.telemetry import FleetTelemetry
 from isocost.weight.anomaly import AnomalyWatch, explained
-from isocost.weight.gauges import Gauges, GaugeWatch
+from isocost.weight.clocks import ClockWatch
+from isocost.weight.evidence import Flags
+from isocost.weight.gauges import GaugeWatch
 from isocost.weight.guarded import Guarded
 from isocost.weight.standing import Reason
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What is left to score the n nodes with, and what was found on the way."""
+    """What is left to score the n nodes with. ``found`` [n] is what each guard found, by its name:
+    ``clock_skew``, ``frozen``, ``idle_stuck``, ``anomaly``.
+    """
 
     telemetry: FleetTelemetry
     terms: EntropyTerms
     ages: OpenAges
-    gauges: Gauges
+    found: Mapping[str, Flags]
     guarded: Guarded
+
+    def names(self, index: int) -> list[str]:
+        """The guards that have found something of a node."""
+        return [name for name, flags in self.found.items() if flags[index]]
 
 
 class Guards:
@@ -39,6 +47,7 @@ class Guards:
     def __init__(self, states: StateSettings, entropy: EntropySettings) -> None:
         self._entropy = entropy
         self._nodes: Sequence[Node] = ()
+        self._clocks = ClockWatch()
         self._gauges = GaugeWatch(states)
         self._anomaly = AnomalyWatch(states)
 
@@ -54,18 +63,26 @@ class Guards:
         """``clock_offset_s`` [n] is each node's clock less this machine's, NaN = not known."""
         if nodes is not self._nodes:
             former = _former(self._nodes, nodes)
+            self._clocks.rearrange(former)
             self._gauges.rearrange(former, now_s)
             self._anomaly.rearrange(former)
             self._nodes = nodes
         gauges = self._gauges.update(telemetry, observed, now_s)
         telemetry = gauges.applied(telemetry)
-        ages = open_ages(telemetry, clock_offset_s, observed.open_age_s_sum)
+        believed, skewed = self._clocks.update(clock_offset_s)
+        ages = open_ages(telemetry, believed, observed.open_age_s_sum)
         terms = entropy_terms(telemetry, ages.sum_s, constants.capacity, self._entropy)
         known = explained(telemetry, terms, constants.kv_bytes_per_token, observed, self._entropy)
         anomalous = self._anomaly.update(terms.whole, known, now_s)
         doubts = dict.fromkeys(np.flatnonzero(anomalous).tolist(), Reason.ANOMALY)
         stuck = tuple(np.flatnonzero(gauges.newly).tolist())
-        return Scored(telemetry, terms, ages, gauges, Guarded(doubts, stuck))
+        found = {
+            "clock_skew": skewed,
+            "frozen": gauges.frozen,
+            "idle_stuck": gauges.idle_stuck,
+            "anomaly": anomalous,
+        }
+        return Scored(telemetry, terms, ages, found, Guarded(doubts, stuck))
 
 
 def _former(before: Sequence[Node], nodes: Sequence[Node]) -> NDArray[np.intp]:

@@ -126,7 +126,7 @@ def test_an_xid_that_nobody_judged_is_shown_last_of_its_like(
 
 def shown_health(run: Run) -> list[str]:
     heading, *lines = run("nodes")[1].splitlines()
-    begin, end = heading.index("HEALTH"), heading.index("BY HAND")
+    begin, end = heading.index("HEALTH"), heading.index("DOUBTED")
     return [line[begin:end].strip() for line in lines]
 
 

@@ -39,6 +39,7 @@ class FakeSubject:
             states={"serving": 1, "lost": 0},
             signals={"kv_usage": {"measured": 0, "absent": 1}},
             findings={"xid_fatal": 2, "gpu_lost": 0},
+            guards={"clock_skew": 1, "frozen": 0},
             missing_inputs=["kv_usage"],
             decisions={"picked": 7},
             transitions={("serving", "ejected", "failures"): 2},
@@ -142,6 +143,7 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert 'isocost_node_health{node="a"} 0.25' in lines
     assert 'isocost_health_findings{row="xid_fatal"} 2.0' in lines
     assert 'isocost_health_findings{row="gpu_lost"} 0.0' in lines
+    assert 'isocost_guarded_nodes{guard="clock_skew"} 1.0' in lines
     labels = 'from="serving",reason="failures",to="ejected"'
     assert any(
         line.startswith("isocost_node_transitions_total{")

@@ -9,12 +9,21 @@ from dataclasses import replace
 import numpy as np
 
 from isocost.config import EntropySettings, StateSettings
-from isocost.model import ABSENT, GpuSample, Node, NodeSample, NodeState, Signal, measured
+from isocost.model import (
+    ABSENT,
+    EngineSample,
+    GpuSample,
+    Node,
+    NodeSample,
+    NodeState,
+    Signal,
+    measured,
+)
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver, Observed
 from isocost.score.constants import roster_constants
 from isocost.weight.fleet_states import FleetState, FleetStates, Orders
-from isocost.weight.guards import Guards
+from isocost.weight.guards import Guards, Scored
 from isocost.weight.standing import Reason, Transition
 from tests.unit.fleet_builder import node, sample, telemetry_of
 from tests.unit.hardware_samples import TAKEN_S
@@ -31,7 +40,8 @@ class FleetClock:
     ``traffic`` holds what every tick brings to a node, by name, for as long as the node may get
     anything; ``frozen`` engines work on nothing; ``without_counters`` have pages without tokens;
     ``steps`` is what a page says whose tokens count at a request's end; ``engine_running`` is what
-    a page says where that is not what is open; ``gpus`` are those of nodes whose hardware a test
+    a page says where that is not what is open, and ``engine_waiting`` what it says of its queue;
+    pages in ``still`` repeat what they said last; ``gpus`` are those of nodes whose hardware a test
     is about.
     """
 
@@ -52,9 +62,12 @@ class FleetClock:
         self.held: set[str] = set()
         self.gateway_silent = False
         self.engine_running: dict[str, Signal] = {}
+        self.engine_waiting: dict[str, Signal] = {}
+        self.still: set[str] = set()
         self.gpus: dict[str, GpuSample] = {}
         self.transitions: list[Transition] = []
         self.state: FleetState
+        self.scored: Scored
         self.observed: Observed
         self._observer = FleetObserver(10.0, self.settings.window_s)
         self._guards = Guards(self.settings, EntropySettings())
@@ -62,6 +75,7 @@ class FleetClock:
         self._open: defaultdict[str, list[float]] = defaultdict(list)
         self._news: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._tokens: Counter[str] = Counter()
+        self._pages: dict[str, EngineSample] = {}
         self._factors: dict[str, float] = {}
         self._sequence = 0
 
@@ -76,7 +90,7 @@ class FleetClock:
         samples = [self._sample(item) for item in nodes]
         self.observed = self._observer.view([item.id for item in nodes], self.now_s)
         ages_s = [self._age_s(found) for found in samples]
-        scored = self._guards.tick(
+        self.scored = scored = self._guards.tick(
             nodes,
             telemetry_of(nodes, samples, ages_s),
             np.array([self.clock_offset_s[item.name] for item in nodes]),
@@ -167,7 +181,13 @@ class FleetClock:
         if item.name not in self.frozen and (opened or news):
             self._tokens[item.name] += 10
         age_s = sum(self.now_s - since_s for since_s in opened)
-        return NodeObservation(item.id, in_flight=len(opened), open_age_s_sum=age_s, **news)
+        return NodeObservation(
+            item.id,
+            in_flight=len(opened),
+            open_age_s_sum=age_s,
+            output_tokens=10 * news["succeeded"],
+            **news,
+        )
 
     def _sample(self, item: Node) -> NodeSample | None:
         name = item.name
@@ -179,10 +199,14 @@ class FleetClock:
         engine = replace(
             found.engine,
             running=running,
+            waiting=self.engine_waiting.get(name, measured(0)),
             generation_tokens_total=tokens,
             prompt_tokens_total=ABSENT,
             steps_total=self.steps.get(name, ABSENT),
         )
+        if name in self.still:
+            engine = self._pages[name]
+        self._pages[name] = engine
         gpus = (self.gpus[name],) if name in self.gpus else found.gpus
         return replace(found, engine=engine, gpus=gpus, taken_s=TAKEN_S)
 

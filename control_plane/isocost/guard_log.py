@@ -1,0 +1,47 @@
+"""A line for each node whose numbers a guard ceases, or begins again, to believe."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from isocost.model import Node
+from isocost.weight.evidence import Flags
+
+#: At once; when it is true of the whole fleet, that is news of another kind.
+_LOGGED = 20
+
+_WORDS = {
+    "clock_skew": "its clock is off by more than 100 ms: its ages are not believed",
+    "frozen": "its engine's page stands still while answers come: taken as stale",
+    "idle_stuck": "its engine says that it works and gets nowhere, with nothing of ours: tried",
+    "anomaly": "its entropy is far below what its open requests make: halved",
+}
+
+log = logging.getLogger(__name__)
+
+
+class GuardLog:
+    """Remembers what was told."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, frozenset[str]] = {}
+
+    def tell(self, nodes: Sequence[Node], found: Mapping[str, Flags]) -> None:
+        for guard, flags in found.items():
+            before = self._told.get(guard, frozenset())
+            if not before and not flags.any():
+                continue
+            names = frozenset(nodes[index].name for index in np.flatnonzero(flags).tolist())
+            there = before & {node.name for node in nodes}
+            self._lines(sorted(names - before), f"{guard}: {_WORDS[guard]}", logging.WARNING)
+            self._lines(sorted(there - names), f"no longer {guard}", logging.INFO)
+            self._told[guard] = names
+
+    def _lines(self, names: Sequence[str], text: str, level: int) -> None:
+        for name in names[:_LOGGED]:
+            log.log(level, "node %s: %s", name, text)
+        if len(names) > _LOGGED:
+            log.log(level, "%d more nodes: %s", len(names) - _LOGGED, text)
