@@ -46,14 +46,14 @@ class Guards:
 
     def __init__(self, states: StateSettings, entropy: EntropySettings) -> None:
         self._entropy = entropy
-        self._nodes: Sequence[Node] = ()
+        self._nodes: tuple[Node, ...] = ()
         self._clocks = ClockWatch()
         self._gauges = GaugeWatch(states)
         self._anomaly = AnomalyWatch(states)
 
     def tick(
         self,
-        nodes: Sequence[Node],
+        nodes: tuple[Node, ...],
         telemetry: FleetTelemetry,
         clock_offset_s: Floats,
         observed: Observed,
@@ -61,7 +61,7 @@ class Guards:
         now_s: float,
     ) -> Scored:
         """``clock_offset_s`` [n] is each node's clock less this machine's, NaN = not known."""
-        if nodes is not self._nodes:
+        if nodes != self._nodes:
             former = _former(self._nodes, nodes)
             self._clocks.rearrange(former)
             self._gauges.rearrange(former, now_s)

@@ -130,7 +130,7 @@ def test_another_instance_begins_anew() -> None:
     assert flags(one, WELL, 1.0) == []
 
 
-NODES = [node(f"n{number}") for number in range(8)]
+NODES = tuple(node(f"n{number}") for number in range(8))
 
 
 def anomalous(
