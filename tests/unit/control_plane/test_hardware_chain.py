@@ -84,7 +84,7 @@ FAULTS = {
     "NVLink down": Fault(
         {"a.nvlink.17.active": 0},
         "nvlinks_down",
-        Outcome(NodeState.SERVING, Reason.OK, 17 / 18),
+        SERVES._replace(share=17 / 18),
     ),
     # Errors are those of the last minute.
     "CRC storm": Fault({"a.nvlink.3.crc_flit": 9000}, "nvlink_crc", HALF, 60.0),
