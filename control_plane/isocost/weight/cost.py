@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isocost.model import SignalState
 from isocost.observe.fleet import Observed
@@ -24,7 +25,10 @@ _LEAST_FACTOR = 1e-3
 @dataclass(frozen=True)
 class Costs:
     """Of n nodes, each [n]: seconds per pending token, seconds per open request, seconds of work
-    that no gateway knows of, and the tokens that the KV pool holds (0 = not known).
+    that no gateway knows of, and the tokens that the KV pool holds (0 = no node tells).
+
+    What a node does not tell is the fleet's median: without one a node would seem to have no queue
+    and a KV cache that never fills, and be preferred for its silence.
 
     ``token`` is what was learned, as a signal: absent where a prior stands in.
     """
@@ -48,12 +52,13 @@ def costs(
     """
     state = np.maximum(factor, _LEAST_FACTOR)
     token_s = speeds.token_s / state
+    # A pool has its size for life: one that is stale is as good as a measured one.
     pool = telemetry.kv_pool_tokens
     return Costs(
         token_s,
         REQUEST_S / state,
         _foreign_waiting(telemetry, observed) * request.prompt_tokens * token_s,
-        np.where(pool.known, pool.value, 0.0),
+        _or_median(pool.value, pool.known),
         _learned(speeds.token_s, speeds.learned),
     )
 
@@ -69,9 +74,15 @@ def _foreign_waiting(telemetry: FleetTelemetry, observed: Observed) -> Floats:
         & observed.in_flight_known
     )
     foreign = np.clip(running.value + waiting.value - observed.in_flight, 0.0, waiting.value)
-    return np.where(fresh, foreign, 0.0)
+    return _or_median(foreign, fresh)
 
 
-def _learned(value: Floats, learned: np.typing.NDArray[np.bool_]) -> Column:
+def _or_median(value: Floats, known: NDArray[np.bool_]) -> Floats:
+    """Values with the unknown replaced by the median of the known, 0 where there are none, [n]."""
+    median = float(np.median(value[known])) if known.any() else 0.0
+    return np.where(known, value, median)
+
+
+def _learned(value: Floats, learned: NDArray[np.bool_]) -> Column:
     state = np.where(learned, SignalState.MEASURED, SignalState.ABSENT).astype(np.int8)
     return Column(np.where(learned, value, 0.0), state, np.zeros_like(value))

@@ -10,10 +10,13 @@ from typing import IO, Any
 
 from isocost.files import FAKE_NVML
 from isocost.telemetry.nvml.messages import HEADER, receive
+from isocost.telemetry.nvml.process import Nvml
 from isocost.telemetry.nvml.rises import Rises
 from isocost.telemetry.nvml.rounds import condition_round, load_round
 
 ROOT = Path(__file__).parents[3]
+#: When the clock of a reader that is stepped begins.
+START_S = 100.0
 
 
 def build_library() -> None:
@@ -58,7 +61,10 @@ class ReaderProcess:
 
     def __init__(self, environment: dict[str, str], rescan_s: float = 30.0) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, Path(__file__).parent / "nvml_steps.py", f"{rescan_s}"],
+            [
+                *(sys.executable, Path(__file__).parent / "nvml_steps.py"),
+                *(f"{rescan_s}", f"{START_S}"),
+            ],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -73,28 +79,58 @@ class ReaderProcess:
         self._process.communicate()
 
     def advance(self, by_s: float) -> None:
-        self._step(f"advance {by_s}")
+        self.step(f"advance {by_s}")
 
     def look_again(self) -> None:
-        self._step("look")
+        self.step("look")
 
     def load(self, scan: bool = False) -> Any:
         """A round of the fast signals, after a scan if one is due or wished for."""
-        return load_round(self._step(f"load {scan:d}"))
+        return load_round(self.step(f"load {scan:d}"))
 
     def condition(self, scan: bool = False) -> Any:
-        return condition_round(self._step(f"condition {scan:d}"), self._rises)
+        return condition_round(self.step(f"condition {scan:d}"), self._rises)
 
     def run(self, code: str) -> Any:
         """An expression with pynvml."""
-        return self._step(f"run {code}")
+        return self.step(f"run {code}")
 
-    def _step(self, step: str) -> Any:
+    def step(self, step: str) -> Any:
+        """What the reader's process answers to one of the steps above."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         stdin.write(f"{step}\n".encode())
         stdin.flush()
         return _receive(stdout)
+
+
+class SteppedNvml(Nvml):
+    """The agent's two readers of NVML, each in a process of its own, that take their rounds, and
+    the agent its time, from a test.
+    """
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.now_s = START_S
+        super().__init__(environment, lambda: self.now_s)
+        self._load_reader, self._condition_reader = (ReaderProcess(environment) for _ in range(2))
+
+    def __enter__(self) -> SteppedNvml:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for reader in (self._load_reader, self._condition_reader):
+            reader.__exit__()
+
+    def advance(self, by_s: float) -> None:
+        self.now_s += by_s
+        for reader in (self._load_reader, self._condition_reader):
+            reader.advance(by_s)
+
+    def read_load(self) -> None:
+        self.load._take(self._load_reader.step("load 0"))
+
+    def read_condition(self) -> None:
+        self.condition._take(self._condition_reader.step("condition 0"))
 
 
 def _receive(pipe: IO[bytes]) -> Any:

@@ -11,7 +11,7 @@ from isocost.telemetry.nvml.reader import Reader
 
 
 def main() -> None:
-    now_s = 100.0
+    now_s = float(sys.argv[2])
     reader = Reader(lambda: now_s, 0.5, float(sys.argv[1]))
     for line in sys.stdin:
         step, _, argument = line.strip().partition(" ")

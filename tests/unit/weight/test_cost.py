@@ -64,10 +64,21 @@ def test_a_queue_that_is_not_known_now_costs_nothing(
     assert found(samples, ages_s=[age_s] * 3).extra_s.tolist() == [0.0] * 3
 
 
-def test_the_kv_pool_is_in_tokens_and_zero_where_unknown() -> None:
+def test_a_queue_that_is_not_known_is_the_median_of_those_that_are() -> None:
+    waiting = (2.0, 8.0, ABSENT)
+    samples: list[NodeSample | None] = [
+        sample(of, running=0.0, waiting=queue) for of, queue in zip(NODES, waiting, strict=True)
+    ]
+    one = REQUEST.prompt_tokens * TOKEN_S
+    assert found(samples).extra_s.tolist() == pytest.approx([2 * one, 8 * one, 5 * one])
+
+
+def test_the_kv_pool_is_in_tokens_the_median_where_unknown_and_zero_where_nobody_tells() -> None:
     samples = [sample(NODES[0], kv_pool_gb=60.0), sample(NODES[1], kv_pool_gb=ABSENT), None]
     tokens = 60.0 * GB / KV_BYTES_PER_TOKEN
-    assert found(samples).kv_capacity_tokens.tolist() == pytest.approx([tokens, 0.0, 0.0])
+    assert found(samples).kv_capacity_tokens.tolist() == pytest.approx([tokens] * 3)
+    assert found(samples, ages_s=[9.0] * 3).kv_capacity_tokens[0] == pytest.approx(tokens)
+    assert found([None] * 3).kv_capacity_tokens.tolist() == [0.0] * 3
 
 
 def test_the_mean_request_is_what_is_open_less_the_answers_that_are_expected() -> None:
