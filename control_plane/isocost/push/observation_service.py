@@ -74,12 +74,7 @@ def add_to(server: grpc.aio.Server, observer: Observer) -> None:
                 message = observation_pb2.ObservationReport.FromString(data)
             except DecodeError:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not an ObservationReport")
-            now_s = time.monotonic()
-            for batch in message.batches:
-                observer.apply(decode_batch(batch), now_s)
-            if message.HasField("workers"):
-                workers = message.workers
-                observer.apply_workers(workers.envoy, decode_workers(workers), now_s)
+            take(message, observer, time.monotonic())
         return observation_pb2.ObservationAck()
 
     handler = grpc.stream_unary_rpc_method_handler(
@@ -88,6 +83,15 @@ def add_to(server: grpc.aio.Server, observer: Observer) -> None:
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(SERVICE, {"Report": handler}),)
     )
+
+
+def take(message: observation_pb2.ObservationReport, observer: Observer, now_s: float) -> None:
+    """Hand all that a report says to who counts it."""
+    for batch in message.batches:
+        observer.apply(decode_batch(batch), now_s)
+    if message.HasField("workers"):
+        workers = message.workers
+        observer.apply_workers(workers.envoy, decode_workers(workers), now_s)
 
 
 def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
