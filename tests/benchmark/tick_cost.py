@@ -2,10 +2,10 @@
 
     PYTHONPATH=.:control_plane python -m tests.benchmark.tick_cost
 
-`make bench` runs it. In each round of 200 ms every agent reports, each VM of four Envoys has news of
-every node, and the tick publishes a table: all of it in one process, on a clock of its own, as the
-daemon does it but for the sockets. The figures go to build/bench.json; the exit code is 1 if a bar
-is missed.
+`make bench` runs it. In each round of 200 ms every agent reports, each VM of four Envoys has news
+of every node, and the tick publishes a table: all of it in one process, on a clock of its own, as
+the daemon does it but for the sockets. The figures go to build/bench.json; the exit code is 1 if a
+bar is missed.
 """
 
 from __future__ import annotations
@@ -170,7 +170,9 @@ def _least(values: Iterable[float]) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmark.tick_cost", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmark.tick_cost", description=__doc__
+    )
     parser.add_argument("--size", choices=SIZES, action="append", help="only this one")
     parser.add_argument("--runs", type=int, default=RUNS)
     options = parser.parse_args(arguments)

@@ -61,9 +61,7 @@ class Fleet:
 
     def _telemetry(self, now_s: float, unix_s: float) -> list[bytes]:
         engine = self._integers((50, 50, 1000, 900, 900, 10**8), len(self._reports))
-        gpus = iter(
-            self._integers((8 * 10**9, 100, 10**10, 500), len(self._reports) * self._gpus)
-        )
+        gpus = iter(self._integers((8 * 10**9, 100, 10**10, 500), len(self._reports) * self._gpus))
         return [
             self._report(report, numbers, [next(gpus) for _ in range(self._gpus)], now_s, unix_s)
             for report, numbers in zip(self._reports, engine, strict=True)
