@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isocost.config import ControlPlaneConfig
-from isocost.discovery.registry import Registry
+from isocost.discovery.registry import NodeView, Registry
 from isocost.errors import RejectedError
 from isocost.first_roster import FirstRoster
 from isocost.manual import Manual
@@ -157,13 +157,14 @@ class Pipeline:
         so that a tick which fails half-way loses no change.
         """
         views = self._registry.view(now_s)
-        ages_s = {view.node.name: view.sample_age_s for view in views}
-        # Not in one condition: both take note of the time.
-        complete = self._first.complete(ages_s, now_s)
+        # Once complete it stays so. Not in one condition: both take note of the time.
+        complete = self.latest is not None or self._first.complete(
+            {view.node.name: view.sample_age_s for view in views}, now_s
+        )
         if not (self._registry.first_discovery_done(now_s) and complete):
             return
-        samples = tuple(view.sample for view in views)
-        fitted = self._fit.fitted([view.node for view in views], samples)
+        announced, samples, ages_s, clock_offsets_s = _columns(views)
+        fitted = self._fit.fitted(announced, samples)
         nodes = fitted.nodes
         roster, node_ids, constants = self._roster, self._node_ids, self._constants
         if roster is None or nodes != self.nodes:
@@ -175,13 +176,13 @@ class Pipeline:
         observed = self._observer.view(node_ids, now_s)
         overrides = self.manual.overrides | dict.fromkeys(fitted.barred, _NOTHING)
         orders = self._orders(overrides, unix_ms / 1e3)
-        telemetry = fleet_telemetry(constants.kv_bytes_per_token, samples, tuple(ages_s.values()))
-        offsets_s = np.array([view.clock_offset_s for view in views], dtype=np.float64)
+        telemetry = fleet_telemetry(constants.kv_bytes_per_token, samples, ages_s)
+        offsets_s = np.array(clock_offsets_s, dtype=np.float64)
         scored = self._guards.tick(nodes, telemetry, offsets_s, observed, constants, now_s)
         state = self._states.tick(
             nodes,
             samples,
-            tuple(ages_s.values()),
+            ages_s,
             scored.telemetry,
             observed,
             orders,
@@ -207,8 +208,8 @@ class Pipeline:
         latest = Latest(
             nodes,
             samples,
-            tuple(ages_s.values()),
-            tuple(view.clock_offset_s for view in views),
+            ages_s,
+            clock_offsets_s,
             observed,
             scored,
             decision,
@@ -316,6 +317,18 @@ def _log_findings(hardware: FleetHardware) -> None:
         more = len(changes) - _LOGGED_TRANSITIONS
         if more > 0:
             log.warning("%d more findings %s at once", more, "begin" if begins else "end")
+
+
+def _columns(
+    views: Sequence[NodeView],
+) -> tuple[
+    tuple[Node, ...], tuple[NodeSample | None, ...], tuple[float, ...], tuple[float | None, ...]
+]:
+    """Nodes, samples, ages and clock offsets."""
+    if not views:
+        return (), (), (), ()
+    nodes, samples, ages_s, clock_offsets_s = zip(*views, strict=True)
+    return nodes, samples, ages_s, clock_offsets_s
 
 
 def _table_work(latest: Latest) -> TableWork:
