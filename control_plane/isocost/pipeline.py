@@ -123,7 +123,7 @@ class Pipeline:
         self._estimates = EstimatesSource(observer.history, config.models)
         self._encoder = EndpointEncoder()
         self._roster: tuple[int, TypeResources] | None = None
-        self._node_ids: list[int] = []
+        self._node_ids: tuple[int, ...] = ()
         self._constants: RosterConstants = roster_constants((), config.entropy)
         self._endpoint_health: tuple[NodeState, ...] = ()
         self._endpoint_weights_s = 0.0
@@ -170,7 +170,7 @@ class Pipeline:
         if roster is None or nodes != self.nodes:
             version, content = encode_roster(nodes)
             roster = version, roster_resources(version, content)
-            node_ids = [node.id for node in nodes]
+            node_ids = tuple(node.id for node in nodes)
             constants = roster_constants(nodes, self._config.entropy)
             self._observer.keep(node_ids)
         observed = self._observer.view(node_ids, now_s)
