@@ -43,6 +43,7 @@ from isocost.weight.decide import Decision, decide
 from isocost.weight.fleet_states import FleetStates, Orders
 from isocost.weight.guards import Guards, Scored
 from isocost.weight.hardware_watch import FleetHardware
+from isocost.weight.life_table import Codes
 from isocost.weight.override import Override
 from isocost.weight.requests import RequestMean
 from isocost.weight.standing import Reason, Transition
@@ -54,10 +55,7 @@ ENDPOINT_WEIGHTS_S = 10.0
 #: another kind and must not hold up the table.
 _LOGGED_TRANSITIONS = 20
 
-#: To Envoy all states in which a node gets requests are one, ...
-_HEALTH = {state: NodeState.SERVING if state.eligible else state for state in NodeState}
-#: ... and one that may get nothing now, whatever its state, is as good as ejected.
-_HEALTH_AT_ZERO = {state: NodeState.EJECTED if state.eligible else state for state in NodeState}
+_ELIGIBLE = [state for state in NodeState if state.eligible]
 
 #: Of a node that may serve none of its models.
 _NOTHING = Override(weight=0.0)
@@ -125,7 +123,7 @@ class Pipeline:
         self._roster: tuple[int, TypeResources] | None = None
         self._node_ids: tuple[int, ...] = ()
         self._constants: RosterConstants = roster_constants((), config.entropy)
-        self._endpoint_health: tuple[NodeState, ...] = ()
+        self._endpoint_health: Codes = np.zeros(0, dtype=np.int8)
         self._endpoint_weights_s = 0.0
         #: Settings by hand; replaced as a whole.
         self.manual = manual
@@ -229,7 +227,7 @@ class Pipeline:
             unix_ms,
             decision.weight,
             decision.entropy,
-            [standing.state for standing in state.standings],
+            state.states,
             _table_work(latest),
             self._observer.seen(now_s),
             self._observer.placements.take(),
@@ -240,7 +238,11 @@ class Pipeline:
         estimates = self._estimates.due(now_s)
         if estimates is not None:
             types.append(estimates)
-        endpoints_due = weights_due or roster is not self._roster or health != self._endpoint_health
+        endpoints_due = (
+            weights_due
+            or roster is not self._roster
+            or not np.array_equal(health, self._endpoint_health)
+        )
         if endpoints_due:
             types.append(self._endpoints(latest, health))
         self._cache.publish(*types)
@@ -272,11 +274,11 @@ class Pipeline:
         if more > 0:
             log.warning("%d more nodes changed their state at once", more)
 
-    def _endpoints(self, latest: Latest, health: Sequence[NodeState]) -> TypeResources:
+    def _endpoints(self, latest: Latest, health: Codes) -> TypeResources:
         name, body = self._encoder.encode(
-            NodeEndpoint(node, state, integer_weight(float(weight)))
+            NodeEndpoint(node, NodeState(state), integer_weight(weight))
             for node, state, weight in zip(
-                latest.nodes, health, latest.decision.weight, strict=True
+                latest.nodes, health.tolist(), latest.decision.weight.tolist(), strict=True
             )
         )
         return TypeResources.hashed(ENDPOINTS, {name: body})
@@ -344,10 +346,15 @@ def _table_work(latest: Latest) -> TableWork:
     )
 
 
-def _health(latest: Latest, held: Set[str]) -> tuple[NodeState, ...]:
-    """The nodes' health as Envoy is told: its fallback and its retries know no other rule."""
-    standings, factor = latest.decision.state.standings, latest.decision.state.factor
-    return tuple(
-        (_HEALTH if share > 0 and node.name not in held else _HEALTH_AT_ZERO)[standing.state]
-        for node, standing, share in zip(latest.nodes, standings, factor.tolist(), strict=True)
-    )
+def _health(latest: Latest, held: Set[str]) -> Codes:
+    """The nodes' health as Envoy is told: its fallback and its retries know no other rule.
+
+    To Envoy all states in which a node gets requests are one, and one that may get nothing now,
+    whatever its state, is as good as ejected.
+    """
+    states, some = latest.decision.state.states, latest.decision.state.factor > 0.0
+    if held:
+        some = some & [node.name not in held for node in latest.nodes]
+    eligible = np.isin(states, _ELIGIBLE)
+    health = np.where(some, NodeState.SERVING, NodeState.EJECTED).astype(np.int8)
+    return np.where(eligible, health, states)
