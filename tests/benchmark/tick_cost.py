@@ -21,6 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from statistics import median
 
+from isocost import collector
 from isocost.config import ControlPlaneConfig
 from isocost.discovery.registry import Registry
 from isocost.discovery.report import ReportReader
@@ -115,8 +116,7 @@ def measure(nodes: int, gpus: int) -> Run:
     fleet = Fleet(nodes, gpus)
     control_plane = ControlPlane(nodes)
     telemetry, observations, tick = Stage(), Stage(), Stage()
-    # As the daemon does before it serves.
-    gc.freeze()
+    collector.serve_from_here()
     for number in range(1, WARM_UP + TICKS + 1):
         now_s = number * ROUND_S
         delivered = _undisturbed(fleet, now_s)
