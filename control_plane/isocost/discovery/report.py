@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -84,6 +84,40 @@ class _Health(NamedTuple):
 
     signals: HealthSignals
     well: bool
+
+
+class _WireSample(ReadSample):
+    """Keeps the message that it came in."""
+
+    __slots__ = ("_health", "_message")
+
+    _health: Mapping[bytes, _Health]
+    _message: telemetry_pb2.NodeSample
+
+    def __init__(
+        self,
+        node: Node,
+        message: telemetry_pb2.NodeSample,
+        health: Mapping[bytes, _Health],
+        taken_s: float,
+        node_row: bytes,
+        gpu_rows: bytes,
+        well: bool,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "node", node)
+        put(self, "engine_up", message.engine_up)
+        put(self, "clock_offset_s", message.clock_offset_ms / 1e3)
+        put(self, "cuda_handles_dropped", message.cuda_handles_dropped)
+        put(self, "taken_s", taken_s)
+        put(self, "node_row", node_row)
+        put(self, "gpu_rows", gpu_rows)
+        put(self, "well", well)
+        put(self, "_message", message)
+        put(self, "_health", health)
+
+    def whole(self) -> NodeSample:
+        return _sample(self.node, self._message, self._health, self.taken_s)
 
 
 class ReportReader:
@@ -197,31 +231,28 @@ def _read_sample(
     sample: telemetry_pb2.NodeSample,
     health: Mapping[bytes, _Health],
     taken_s: float,
-) -> ReadSample:
-    dropped = sample.cuda_handles_dropped
+) -> _WireSample:
     of_node: list[float] = []
     for signal in _engine_signals(sample.engine):
         of_node += _parts(signal)
     for signal in _node_signals(sample):
         of_node += _parts(signal)
     of_gpus: list[float] = []
-    well = not dropped
+    well = not sample.cuda_handles_dropped
     for gpu in sample.gpus:
         for signal in _gpu_signals(gpu):
             of_gpus += _parts(signal)
         links, data = gpu.nvlink_active_fraction, gpu.health
         links_up = links.value >= 1.0 or links.state not in _KNOWN
         well = well and links_up and not gpu.lost and (not data or health[data].well)
-    return ReadSample(
+    return _WireSample(
         node,
-        sample.engine_up,
-        sample.clock_offset_ms / 1e3,
-        dropped,
+        sample,
+        health,
         taken_s,
         packed(of_node),
         packed(of_gpus),
         well,
-        partial(_sample, node, sample, health, taken_s),
     )
 
 

@@ -7,14 +7,14 @@ every signal of every GPU.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from struct import pack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.model import SAMPLE_FRESH_S, Node, NodeSample, Signal, SignalState
+from isocost.model import SAMPLE_FRESH_S, NodeSample, Signal, SignalState
 from isocost.score.columns import Column, Floats
 
 #: The signals of a node and of each of its GPUs that are numbers of every tick.
@@ -52,45 +52,25 @@ class ReadSample(NodeSample):
     """A sample whose numbers are there as ``node_row`` and ``gpu_rows``, see ``packed``. Its
     signals are read when somebody asks for one: on most ticks nobody does.
 
-    ``well``: the health table has nothing on it.
+    ``well``: the health table has nothing on it. A reader puts these and the fields of NodeSample
+    but ``_LATER`` in, and says what the whole sample is.
     """
 
-    __slots__ = ("_read", "gpu_rows", "node_row", "well")
+    __slots__ = ("gpu_rows", "node_row", "well")
 
     node_row: bytes
     gpu_rows: bytes
     well: bool
-    _read: Callable[[], NodeSample]
 
-    def __init__(
-        self,
-        node: Node,
-        engine_up: bool,
-        clock_offset_s: float,
-        cuda_handles_dropped: bool,
-        taken_s: float,
-        node_row: bytes,
-        gpu_rows: bytes,
-        well: bool,
-        read: Callable[[], NodeSample],
-    ) -> None:
-        """``read`` gives the whole sample."""
-        put = object.__setattr__
-        put(self, "node", node)
-        put(self, "engine_up", engine_up)
-        put(self, "clock_offset_s", clock_offset_s)
-        put(self, "cuda_handles_dropped", cuda_handles_dropped)
-        put(self, "taken_s", taken_s)
-        put(self, "node_row", node_row)
-        put(self, "gpu_rows", gpu_rows)
-        put(self, "well", well)
-        put(self, "_read", read)
+    def whole(self) -> NodeSample:
+        """The sample with all of its signals."""
+        raise NotImplementedError
 
     def __getattr__(self, name: str) -> object:
         """Called for what is not there yet."""
         if name not in _LATER:
             raise AttributeError(name)
-        whole = self._read()
+        whole = self.whole()
         for field in _LATER:
             object.__setattr__(self, field, getattr(whole, field))
         return getattr(whole, name)
