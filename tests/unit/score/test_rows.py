@@ -37,8 +37,9 @@ from isocost.score.rows import (
 from isocost.score.telemetry import work_done
 from isocost.telemetry.report import encode_report, encode_sample
 from isocost.v1 import telemetry_pb2
+from isocost.weight.hardware_watch import HardwareWatch
 from tests.unit.fleet_builder import node, sample
-from tests.unit.hardware_samples import gpu, health, with_gpus
+from tests.unit.hardware_samples import gpu, health, with_gpus, xids
 
 #: In steps that the wire carries.
 AGES_S = st.integers(0, 3000).map(lambda age_ms: age_ms / 1e3)
@@ -65,7 +66,7 @@ HOW = dict(zip(GPU_SIGNALS, ("sum", "sum", "max", "mean"), strict=True))
 
 
 def over_the_wire(of: NodeSample) -> ReadSample:
-    data = encode_report("a1", 1, 0.0, 0.0, [of]).SerializeToString()
+    data = encode_report("a1", 1, 0.0, of.taken_s, [of]).SerializeToString()
     (got,) = ReportReader().read(telemetry_pb2.TelemetryReport.FromString(data), 0.0).samples
     assert isinstance(got, ReadSample)
     return got
@@ -193,3 +194,18 @@ def test_a_sample_that_was_read_is_equal_to_the_one_that_was_sent() -> None:
     assert over_the_wire(sent) != replace(sent, net_bytes_per_s=measured(1.0))
     with pytest.raises(AttributeError, match="no_such"):
         assert over_the_wire(sent).no_such  # type: ignore[attr-defined]
+
+
+def test_a_watch_finds_the_same_in_what_was_read_as_in_what_was_sent() -> None:
+    nodes = [node(f"n{number}") for number in range(4)]
+    sent = [
+        with_gpus(nodes[0], gpu(), gpu(uuid="GPU-1")),
+        with_gpus(nodes[1], gpu(), gpu(health(row_remap_pending=1), uuid="GPU-1", links=0.5)),
+        with_gpus(nodes[2], gpu(xids(79))),
+        with_gpus(nodes[3], gpu(), handles_dropped=True),
+    ]
+    found = []
+    for samples in (sent, [over_the_wire(item) for item in sent]):
+        watched = HardwareWatch().tick(nodes, samples, [0.0] * 4, 1000.0)
+        found.append((watched.factor.tolist(), watched.action.tolist(), watched.begun))
+    assert found[0] == found[1] and len(found[0][2]) == 4
