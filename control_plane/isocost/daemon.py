@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import time
@@ -15,7 +14,7 @@ from typing import Any
 import grpc.aio
 from aiohttp import web
 
-from isocost import first_roster, kept_answers, manual, state_file
+from isocost import collector, first_roster, kept_answers, manual, state_file
 from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.discovery.registry import Registry
@@ -186,8 +185,7 @@ class ControlPlane:
             await self._bind_http(runner)
             await server.start()
             log.info("serving gRPC on %s, HTTP on %s", self._config.listen, self._config.http)
-            # Everything made so far lives as long as the process: keep the collector off it.
-            gc.freeze()
+            collector.serve_from_here()
             tasks += [
                 asyncio.create_task(work)
                 for work in (stop.wait(), self._tick_forever(), *self._keeping())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isocost.config import ControlPlaneConfig
-from isocost.discovery.registry import Registry
+from isocost.discovery.registry import NodeView, Registry
 from isocost.errors import RejectedError
 from isocost.first_roster import FirstRoster
 from isocost.guard_log import GuardLog
@@ -44,6 +44,7 @@ from isocost.weight.decide import Decision, decide
 from isocost.weight.fleet_states import FleetStates, Orders
 from isocost.weight.guards import Guards, Scored
 from isocost.weight.hardware_watch import FleetHardware
+from isocost.weight.life_table import Codes
 from isocost.weight.override import Override
 from isocost.weight.requests import RequestMean
 from isocost.weight.standing import Reason, Transition
@@ -55,10 +56,7 @@ ENDPOINT_WEIGHTS_S = 10.0
 #: another kind and must not hold up the table.
 _LOGGED_TRANSITIONS = 20
 
-#: To Envoy all states in which a node gets requests are one, ...
-_HEALTH = {state: NodeState.SERVING if state.eligible else state for state in NodeState}
-#: ... and one that may get nothing now, whatever its state, is as good as ejected.
-_HEALTH_AT_ZERO = {state: NodeState.EJECTED if state.eligible else state for state in NodeState}
+_ELIGIBLE = [state for state in NodeState if state.eligible]
 
 #: Of a node that may serve none of its models.
 _NOTHING = Override(weight=0.0)
@@ -125,9 +123,9 @@ class Pipeline:
         self._estimates = EstimatesSource(observer.history, config.models)
         self._encoder = EndpointEncoder()
         self._roster: tuple[int, TypeResources] | None = None
-        self._node_ids: list[int] = []
+        self._node_ids: tuple[int, ...] = ()
         self._constants: RosterConstants = roster_constants((), config.entropy)
-        self._endpoint_health: tuple[NodeState, ...] = ()
+        self._endpoint_health: Codes = np.zeros(0, dtype=np.int8)
         self._endpoint_weights_s = 0.0
         #: Settings by hand; replaced as a whole.
         self.manual = manual
@@ -159,31 +157,32 @@ class Pipeline:
         so that a tick which fails half-way loses no change.
         """
         views = self._registry.view(now_s)
-        ages_s = {view.node.name: view.sample_age_s for view in views}
-        # Not in one condition: both take note of the time.
-        complete = self._first.complete(ages_s, now_s)
+        # Once complete it stays so. Not in one condition: both take note of the time.
+        complete = self.latest is not None or self._first.complete(
+            {view.node.name: view.sample_age_s for view in views}, now_s
+        )
         if not (self._registry.first_discovery_done(now_s) and complete):
             return
-        samples = tuple(view.sample for view in views)
-        fitted = self._fit.fitted([view.node for view in views], samples)
+        announced, samples, ages_s, clock_offsets_s = _columns(views)
+        fitted = self._fit.fitted(announced, samples)
         nodes = fitted.nodes
         roster, node_ids, constants = self._roster, self._node_ids, self._constants
         if roster is None or nodes != self.nodes:
             version, content = encode_roster(nodes)
             roster = version, roster_resources(version, content)
-            node_ids = [node.id for node in nodes]
+            node_ids = tuple(node.id for node in nodes)
             constants = roster_constants(nodes, self._config.entropy)
             self._observer.keep(node_ids)
         observed = self._observer.view(node_ids, now_s)
         overrides = self.manual.overrides | dict.fromkeys(fitted.barred, _NOTHING)
         orders = self._orders(overrides, unix_ms / 1e3)
-        telemetry = fleet_telemetry(constants.kv_bytes_per_token, samples, tuple(ages_s.values()))
-        offsets_s = np.array([view.clock_offset_s for view in views], dtype=np.float64)
+        telemetry = fleet_telemetry(constants.kv_bytes_per_token, samples, ages_s)
+        offsets_s = np.array(clock_offsets_s, dtype=np.float64)
         scored = self._guards.tick(nodes, telemetry, offsets_s, observed, constants, now_s)
         state = self._states.tick(
             nodes,
             samples,
-            tuple(ages_s.values()),
+            ages_s,
             scored.telemetry,
             observed,
             orders,
@@ -210,8 +209,8 @@ class Pipeline:
         latest = Latest(
             nodes,
             samples,
-            tuple(ages_s.values()),
-            tuple(view.clock_offset_s for view in views),
+            ages_s,
+            clock_offsets_s,
             observed,
             scored,
             decision,
@@ -231,7 +230,7 @@ class Pipeline:
             unix_ms,
             decision.weight,
             decision.entropy,
-            [standing.state for standing in state.standings],
+            state.states,
             _table_work(latest),
             self._observer.seen(now_s),
             self._observer.placements.take(),
@@ -242,7 +241,11 @@ class Pipeline:
         estimates = self._estimates.due(now_s)
         if estimates is not None:
             types.append(estimates)
-        endpoints_due = weights_due or roster is not self._roster or health != self._endpoint_health
+        endpoints_due = (
+            weights_due
+            or roster is not self._roster
+            or not np.array_equal(health, self._endpoint_health)
+        )
         if endpoints_due:
             types.append(self._endpoints(latest, health))
         self._cache.publish(*types)
@@ -274,11 +277,11 @@ class Pipeline:
         if more > 0:
             log.warning("%d more nodes changed their state at once", more)
 
-    def _endpoints(self, latest: Latest, health: Sequence[NodeState]) -> TypeResources:
+    def _endpoints(self, latest: Latest, health: Codes) -> TypeResources:
         name, body = self._encoder.encode(
-            NodeEndpoint(node, state, integer_weight(float(weight)))
+            NodeEndpoint(node, NodeState(state), integer_weight(weight))
             for node, state, weight in zip(
-                latest.nodes, health, latest.decision.weight, strict=True
+                latest.nodes, health.tolist(), latest.decision.weight.tolist(), strict=True
             )
         )
         return TypeResources.hashed(ENDPOINTS, {name: body})
@@ -321,6 +324,18 @@ def _log_findings(hardware: FleetHardware) -> None:
             log.warning("%d more findings %s at once", more, "begin" if begins else "end")
 
 
+def _columns(
+    views: Sequence[NodeView],
+) -> tuple[
+    tuple[Node, ...], tuple[NodeSample | None, ...], tuple[float, ...], tuple[float | None, ...]
+]:
+    """Nodes, samples, ages and clock offsets."""
+    if not views:
+        return (), (), (), ()
+    nodes, samples, ages_s, clock_offsets_s = zip(*views, strict=True)
+    return nodes, samples, ages_s, clock_offsets_s
+
+
 def _table_work(latest: Latest) -> TableWork:
     return TableWork(
         latest.capacity,
@@ -334,10 +349,15 @@ def _table_work(latest: Latest) -> TableWork:
     )
 
 
-def _health(latest: Latest, held: Set[str]) -> tuple[NodeState, ...]:
-    """The nodes' health as Envoy is told: its fallback and its retries know no other rule."""
-    standings, factor = latest.decision.state.standings, latest.decision.state.factor
-    return tuple(
-        (_HEALTH if share > 0 and node.name not in held else _HEALTH_AT_ZERO)[standing.state]
-        for node, standing, share in zip(latest.nodes, standings, factor.tolist(), strict=True)
-    )
+def _health(latest: Latest, held: Set[str]) -> Codes:
+    """The nodes' health as Envoy is told: its fallback and its retries know no other rule.
+
+    To Envoy all states in which a node gets requests are one, and one that may get nothing now,
+    whatever its state, is as good as ejected.
+    """
+    states, some = latest.decision.state.states, latest.decision.state.factor > 0.0
+    if held:
+        some = some & [node.name not in held for node in latest.nodes]
+    eligible = np.isin(states, _ELIGIBLE)
+    health = np.where(some, NodeState.SERVING, NodeState.EJECTED).astype(np.int8)
+    return np.where(eligible, health, states)

@@ -5,6 +5,7 @@ The time comes in as an argument: monotonic seconds of the control plane.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -15,9 +16,11 @@ from isocost.model import NodeSample
 _LISTED = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Announcement:
-    """The latest sample of a node, the report that it came with, and when it came."""
+    """The latest sample of a node, the report that it came with, and when it came: each report
+    replaces them.
+    """
 
     sample: NodeSample
     report: AgentReport
@@ -64,7 +67,7 @@ class Forgotten:
 @dataclass(frozen=True, slots=True)
 class Announced:
     """The announced nodes by name, each name and each address once, and those that were dropped
-    since the last time.
+    since the last time. ``nodes`` is the same object for as long as these are the same nodes.
     """
 
     nodes: Mapping[str, Announcement]
@@ -84,6 +87,10 @@ class Announcements:
         self._claims: dict[str, dict[tuple[str, str], Announcement]] = {}
         # By agent: when it last spoke, also of no nodes.
         self._heard_s: dict[str, float] = {}
+        #: What was announced last, while nobody claims anything else: None, it must be found anew.
+        self._answer: Announced | None = None
+        #: Nothing is old enough to be forgotten before this time.
+        self._forget_s = -math.inf
 
     def receive(self, report: AgentReport, now_s: float) -> None:
         """Take a report that arrived at ``now_s``; what a newer one has told already stays."""
@@ -92,8 +99,13 @@ class Announcements:
             claims = self._claims.setdefault(sample.node.name, {})
             held = claims.get((report.agent, sample.node.host))
             # A machine that lost both clocks is believed again after its silence.
-            if held is None or report.follows(held.report) or self.lost(held, now_s):
+            if held is None:
                 claims[report.agent, sample.node.host] = Announcement(sample, report, now_s)
+                self._answer = None
+            elif report.follows(held.report) or self.lost(held, now_s):
+                if held.sample.node is not sample.node:
+                    self._answer = None
+                held.sample, held.report, held.arrived_s = sample, report, now_s
 
     def lost(self, announcement: Announcement, now_s: float) -> bool:
         return now_s - announcement.arrived_s > self._lost_after_s
@@ -102,10 +114,14 @@ class Announcements:
         """What is known now. Of several claims the living one wins, then that of the instance
         that started last, then the older claim.
         """
-        forgotten = self._forget(now_s)
+        forgotten = self._forget(now_s) if now_s > self._forget_s else ()
+        if self._answer is not None and not forgotten:
+            return self._answer
         conflicts: set[Conflict] = set()
         by_address: dict[str, list[Announcement]] = {}
+        claimed = 0
         for name, claims in self._claims.items():
+            claimed += len(claims)
             winner, losers = self._decide(claims.values(), now_s)
             by_address.setdefault(winner.sample.node.address, []).append(winner)
             conflicts.update(
@@ -123,6 +139,8 @@ class Announcements:
                 )
                 for loser in losers
             )
+        # Of two claims the winner may be another one at any time.
+        self._answer = Announced(nodes, frozenset()) if len(nodes) == claimed else None
         return Announced(nodes, frozenset(conflicts), forgotten)
 
     def _decide(
@@ -144,6 +162,13 @@ class Announcements:
         and the nodes may well be there. One agent among others may have died with its machine,
         however many nodes it had.
         """
+        oldest_s = min(self._heard_s.values(), default=now_s)
+        for claims in self._claims.values():
+            oldest_s = min(oldest_s, *(claim.arrived_s for claim in claims.values()))
+        # What is heard of from now on is younger.
+        self._forget_s = oldest_s + self._forget_after_s
+        if now_s <= self._forget_s:
+            return ()
         silent = sum(self._silent(agent, now_s) for agent in self._heard_s)
         if silent > len(self._heard_s) / 2:
             return ()

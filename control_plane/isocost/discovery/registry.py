@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from isocost.config import DiscoverySettings
-from isocost.discovery.announce import Announcements, Conflict
+from isocost.discovery.announce import Announcement, Announcements, Conflict
 from isocost.discovery.file import FileNodes, in_thread
 from isocost.discovery.report import AgentReport
 from isocost.model import Node, NodeSample
@@ -20,8 +21,7 @@ FILE_PERIOD_S = 1.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeView(NamedTuple):
     """One node as discovery sees it.
 
     ``sample_age_s`` is the time since the sample arrived, infinite without one;
@@ -56,6 +56,7 @@ class Registry:
         self._settled_s = started_s + settings.settle_ms / 1e3
         self._known = self._file is not None and bool(self._file.nodes)
         self._conflicts: frozenset[Conflict] = frozenset()
+        self._merged: _Merged | None = None
 
     @property
     def conflicts(self) -> tuple[str, ...]:
@@ -82,17 +83,21 @@ class Registry:
         announced = self._announcements.announced(now_s)
         for forgotten in announced.forgotten:
             log.warning("%s", forgotten)
-        views = {
-            name: NodeView(
-                node=claim.sample.node,
-                sample=claim.sample,
-                sample_age_s=now_s - claim.arrived_s,
-                clock_offset_s=claim.report.clock_offset_s + claim.sample.clock_offset_s,
+        listed, merged = self._file_nodes(now_s), self._merged
+        if merged is None or not merged.of(announced.nodes, listed):
+            merged = self._merged = _merge(announced.nodes, listed)
+        self._log(announced.conflicts | merged.conflicts)
+        return tuple(
+            NodeView(known, None, math.inf, None)
+            if isinstance(known, Node)
+            else NodeView(
+                known.sample.node,
+                known.sample,
+                now_s - known.arrived_s,
+                known.report.clock_offset_s + known.sample.clock_offset_s,
             )
-            for name, claim in announced.nodes.items()
-        }
-        self._log(announced.conflicts | _add_file(views, self._file_nodes(now_s)))
-        return tuple(views[name] for name in sorted(views))
+            for known in merged.nodes
+        )
 
     def _file_nodes(self, now_s: float) -> tuple[Node, ...]:
         if self._file is None:
@@ -110,19 +115,35 @@ class Registry:
         self._conflicts = conflicts
 
 
-def _add_file(views: dict[str, NodeView], nodes: Iterable[Node]) -> frozenset[Conflict]:
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """What is ``announced`` and what the file ``listed``, as ``nodes`` sorted by name."""
+
+    announced: Mapping[str, Announcement]
+    listed: tuple[Node, ...]
+    nodes: tuple[Announcement | Node, ...]
+    conflicts: frozenset[Conflict]
+
+    def of(self, announced: Mapping[str, Announcement], listed: tuple[Node, ...]) -> bool:
+        """Is it made of these very objects?"""
+        return self.announced is announced and self.listed is listed
+
+
+def _merge(announced: Mapping[str, Announcement], listed: tuple[Node, ...]) -> _Merged:
     """Add the nodes of the file that nobody announced."""
-    holders = {view.node.address: name for name, view in views.items()}
+    nodes: dict[str, Announcement | Node] = dict(announced)
+    addresses = {name: claim.sample.node.address for name, claim in announced.items()}
+    holders = {address: name for name, address in addresses.items()}
     conflicts: set[Conflict] = set()
-    for node in nodes:
-        view = views.get(node.name)
-        holder = holders.get(node.address)
-        if view is not None and view.node.address != node.address:
+    for node in listed:
+        address, holder = addresses.get(node.name), holders.get(node.address)
+        if address is not None and address != node.address:
             conflicts.add(Conflict(f"node {node.name}", "its agent", "the file's other address"))
-        elif view is None and holder is not None:
+        elif address is None and holder is not None:
             conflicts.add(
                 Conflict(f"address {node.address}", f"node {holder}", f"the file's {node.name}")
             )
-        elif view is None:
-            views[node.name] = NodeView(node, None, math.inf)
-    return frozenset(conflicts)
+        elif address is None:
+            nodes[node.name], addresses[node.name] = node, node.address
+    ordered = tuple(nodes[name] for name in sorted(nodes))
+    return _Merged(announced, listed, ordered, frozenset(conflicts))

@@ -6,6 +6,9 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter, ValidationError
@@ -26,6 +29,8 @@ from isocost.model import (
     SignalState,
     Xid,
 )
+from isocost.score.hardware import suspicions
+from isocost.score.rows import ENGINE_SIGNALS, GPU_SIGNALS, NODE_SIGNALS, ReadSample, packed
 from isocost.v1 import roster_pb2, telemetry_pb2
 
 #: Unix seconds have ten digits; what has more than this is no start.
@@ -37,6 +42,14 @@ _HEALTH_SIGNALS = tuple(
     field.name for field in dataclasses.fields(HealthSignals) if field.name != "xids"
 )
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
+#: GPUs of a kind that are well say the same, but for some 40 temperatures.
+_HEALTH_KEPT = 1024
+
+_KNOWN = (telemetry_pb2.SIGNAL_STATE_MEASURED, telemetry_pb2.SIGNAL_STATE_STALE)
+_engine_signals = attrgetter(*ENGINE_SIGNALS)
+_node_signals = attrgetter(*NODE_SIGNALS)
+_gpu_signals = attrgetter(*GPU_SIGNALS)
+_parts = attrgetter("state", "value", "age_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,49 +79,95 @@ class AgentReport:
         )
 
 
+class _Health(NamedTuple):
+    """A GPU's health; ``well``: the health table has nothing on it, at no time."""
+
+    signals: HealthSignals
+    well: bool
+
+
+class _WireSample(ReadSample):
+    """Keeps the message that it came in."""
+
+    __slots__ = ("_health", "_message")
+
+    _health: Mapping[bytes, _Health]
+    _message: telemetry_pb2.NodeSample
+
+    def __init__(
+        self,
+        node: Node,
+        message: telemetry_pb2.NodeSample,
+        health: Mapping[bytes, _Health],
+        taken_s: float,
+        node_row: bytes,
+        gpu_rows: bytes,
+        well: bool,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "node", node)
+        put(self, "engine_up", message.engine_up)
+        put(self, "clock_offset_s", message.clock_offset_ms / 1e3)
+        put(self, "cuda_handles_dropped", message.cuda_handles_dropped)
+        put(self, "taken_s", taken_s)
+        put(self, "node_row", node_row)
+        put(self, "gpu_rows", gpu_rows)
+        put(self, "well", well)
+        put(self, "_message", message)
+        put(self, "_health", health)
+
+    def whole(self) -> NodeSample:
+        return _sample(self.node, self._message, self._health, self.taken_s)
+
+
 class ReportReader:
     """Reads the reports of one stream. Nodes and the health of GPUs are read once: they rarely
-    change between reports.
+    change between reports. Of the rest only the numbers are read at once, see ReadSample.
     """
 
     def __init__(self) -> None:
+        self._agent: str | None = None
         self._nodes: dict[bytes, Node | str] = {}
-        self._health: dict[bytes, HealthSignals] = {}
+        self._health: dict[bytes, _Health] = {}
 
     def read(self, report: telemetry_pb2.TelemetryReport, unix_s: float) -> AgentReport:
         """A report that arrived at ``unix_s``. TelemetryError: the agent has no name that can be
         shown, or what tells of a GPU's health is none of it.
         """
-        try:
-            _NAME.validate_python(report.agent)
-        except ValidationError as error:
-            raise TelemetryError(f"{report.agent!r:.200} is no agent's name") from error
+        agent, taken_s, wall_s = report.agent, report.monotonic_ms / 1e3, report.wall_unix_ms / 1e3
+        if agent != self._agent:
+            self._agent = _checked_name(agent)
         samples: list[NodeSample] = []
         refused: list[str] = []
         nodes: dict[bytes, Node | str] = {}
-        self._health = {
-            gpu.health: self._health.get(gpu.health) or _health(gpu.health)
-            for message in report.nodes
-            for gpu in message.gpus
-            if gpu.health
-        }
+        health: dict[bytes, _Health] = {}
         for message in report.nodes:
             key = message.node.SerializeToString()
             node = nodes[key] = self._nodes.get(key) or _node_or_reason(message.node)
+            for gpu in message.gpus:
+                if (data := gpu.health) and data not in health:
+                    health[data] = self._health.get(data) or _health(data)
             if isinstance(node, str):
                 refused.append(node)
             else:
-                samples.append(_sample(node, message, self._health, report.monotonic_ms / 1e3))
-        self._nodes = nodes
+                samples.append(_read_sample(node, message, health, taken_s))
+        self._nodes, self._health = nodes, health
         return AgentReport(
-            agent=report.agent,
+            agent=agent,
             sequence=report.sequence,
-            wall_unix_s=report.wall_unix_ms / 1e3,
-            monotonic_s=report.monotonic_ms / 1e3,
+            wall_unix_s=wall_s,
+            monotonic_s=taken_s,
             samples=tuple(samples),
             refused=tuple(refused),
-            clock_offset_s=report.wall_unix_ms / 1e3 - unix_s,
+            clock_offset_s=wall_s - unix_s,
         )
+
+
+def _checked_name(agent: str) -> str:
+    try:
+        return _NAME.validate_python(agent)
+    except ValidationError as error:
+        raise TelemetryError(f"{agent!r:.200} is no agent's name") from error
 
 
 def _node_or_reason(node: roster_pb2.Node) -> Node | str:
@@ -167,10 +226,40 @@ def _model(model: roster_pb2.Model) -> dict[str, object]:
     }
 
 
+def _read_sample(
+    node: Node,
+    sample: telemetry_pb2.NodeSample,
+    health: Mapping[bytes, _Health],
+    taken_s: float,
+) -> _WireSample:
+    of_node: list[float] = []
+    for signal in _engine_signals(sample.engine):
+        of_node += _parts(signal)
+    for signal in _node_signals(sample):
+        of_node += _parts(signal)
+    of_gpus: list[float] = []
+    well = not sample.cuda_handles_dropped
+    for gpu in sample.gpus:
+        for signal in _gpu_signals(gpu):
+            of_gpus += _parts(signal)
+        links, data = gpu.nvlink_active_fraction, gpu.health
+        links_up = links.value >= 1.0 or links.state not in _KNOWN
+        well = well and links_up and not gpu.lost and (not data or health[data].well)
+    return _WireSample(
+        node,
+        sample,
+        health,
+        taken_s,
+        packed(of_node),
+        packed(of_gpus),
+        well,
+    )
+
+
 def _sample(
     node: Node,
     sample: telemetry_pb2.NodeSample,
-    health: Mapping[bytes, HealthSignals],
+    health: Mapping[bytes, _Health],
     taken_s: float,
 ) -> NodeSample:
     engine = sample.engine
@@ -186,7 +275,7 @@ def _sample(
                 _signal(gpu.pcie_bytes_per_s),
                 _signal(gpu.nvlink_active_fraction),
                 gpu.lost,
-                health.get(gpu.health),
+                health[gpu.health].signals if gpu.health else None,
                 gpu.health_age_ms / 1e3,
             )
             for gpu in sample.gpus
@@ -209,15 +298,17 @@ def _sample(
     )
 
 
-def _health(data: bytes) -> HealthSignals:
+@lru_cache(_HEALTH_KEPT)
+def _health(data: bytes) -> _Health:
     try:
         message = telemetry_pb2.HealthSignals.FromString(data)
     except DecodeError as error:
         raise TelemetryError("the health of a GPU is no HealthSignals") from error
     xids = tuple(Xid(xid.number, xid.count, xid.last_monotonic_ms / 1e3) for xid in message.xids)
-    return HealthSignals(
+    signals = HealthSignals(
         **{name: _signal(getattr(message, name)) for name in _HEALTH_SIGNALS}, xids=xids
     )
+    return _Health(signals, well=not suspicions(signals))
 
 
 def _signal(signal: telemetry_pb2.Signal) -> Signal:

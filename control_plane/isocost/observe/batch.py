@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class PrefillSums(NamedTuple):
@@ -60,6 +65,57 @@ class NodeObservation:
     finish_other: int = 0
 
 
+_PREFILL = tuple(f"prefill.{name}" for name in PrefillSums._fields)
+#: The numbers of a node in a table, but for its id.
+NUMBERS = (
+    *(field.name for field in fields(NodeObservation) if field.name not in ("node_id", "prefill")),
+    *_PREFILL,
+)
+_numbers_of = attrgetter(*NUMBERS)
+
+
+class NodeTable(Sequence[NodeObservation]):
+    """The nodes of a batch as columns: all of a number at once. ``ids`` are the nodes' ids, and
+    ``numbers`` [m, len(NUMBERS)] the rest.
+    """
+
+    def __init__(self, ids: Sequence[int], numbers: NDArray[np.float64]) -> None:
+        self.ids = ids
+        self._numbers = numbers
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """One of NUMBERS, [m]."""
+        result: NDArray[np.float64] = self._numbers[:, NUMBERS.index(name)]
+        return result
+
+    def columns(self, names: Iterable[str]) -> NDArray[np.float64]:
+        """Some of NUMBERS side by side, [m, names]."""
+        result: NDArray[np.float64] = self._numbers[:, [NUMBERS.index(name) for name in names]]
+        return result
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, index: int) -> NodeObservation: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[NodeObservation]: ...
+    def __getitem__(self, index: int | slice) -> NodeObservation | Sequence[NodeObservation]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        values = dict(zip(NUMBERS, self._numbers[index].tolist(), strict=True))
+        prefill = PrefillSums(*(values.pop(name) for name in _PREFILL))
+        return NodeObservation(self.ids[index], prefill=prefill, **values)
+
+
+def node_table(nodes: Sequence[NodeObservation]) -> NodeTable:
+    """The nodes as columns."""
+    if isinstance(nodes, NodeTable):
+        return nodes
+    numbers = np.array([_numbers_of(node) for node in nodes], dtype=np.float64)
+    return NodeTable([node.node_id for node in nodes], numbers.reshape(-1, len(NUMBERS)))
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Beginnings of prompts, by their hashes, that a node was seen to have answered."""
@@ -88,7 +144,7 @@ class Batch:
     envoy: str
     incarnation: int
     sequence: int
-    nodes: tuple[NodeObservation, ...]
+    nodes: Sequence[NodeObservation]
     table_version: int = 0
     picked: int = 0
     fallback_no_table: int = 0

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.observe.batch import Batch
+from isocost.observe.batch import Batch, node_table
 from isocost.observe.history import History
 from isocost.observe.inflight import InFlight
 from isocost.observe.latency import LastMeans, Latency
 from isocost.observe.placements import Placements
+from isocost.observe.rows import RowNumbers
 from isocost.observe.shares import VmShares
 from isocost.observe.speeds import SpeedLearner, Speeds
 from isocost.observe.window import SlidingSums, grown
@@ -33,8 +33,8 @@ OUTCOMES = (
     "unknown_attempts",
 )
 _LATENCIES = ("tpot_ms_sum", "tpot_count", "first_byte_ms_sum", "first_byte_count")
-_outcomes_of = attrgetter(*OUTCOMES)
-_latencies_of = attrgetter(*_LATENCIES)
+#: Tokens of answers are added up in 64 bits; no batch can tell of more than this.
+_MOST_TOKENS = 2.0**40
 
 
 def _columns(*names: str) -> list[int]:
@@ -130,7 +130,7 @@ class FleetObserver:
         #: By Envoy, as of the last tick.
         self.envoy_shares: Mapping[str, float] = {}
         self._speeds = SpeedLearner()
-        self._rows: dict[int, int] = {}
+        self._rows = RowNumbers()
         self._latencies = SlidingSums(latency_window_s, len(_LATENCIES))
         self._tpot, self._first_byte = LastMeans(), LastMeans()
         self._recent = SlidingSums(evidence_window_s, len(OUTCOMES))
@@ -157,20 +157,21 @@ class FleetObserver:
         self._shares.add(batch, now_s)
         self.placements.add(batch.placements)
         self.history.add(batch.answers)
-        if not batch.nodes:
+        nodes = node_table(batch.nodes)
+        if not nodes:
             return
-        for node in batch.nodes:
-            self.answers.stop += node.finish_stop
-            self.answers.length += node.finish_length
-            self.answers.tool += node.finish_tool
-            self.answers.other += node.finish_other
-            self.output_tokens += node.output_tokens
-        rows = self._rows_of([node.node_id for node in batch.nodes])
-        outcomes = np.array([_outcomes_of(node) for node in batch.nodes], dtype=np.int64)
-        latencies = np.array([_latencies_of(node) for node in batch.nodes], dtype=np.float64)
-        self._latencies.add(rows, latencies, now_s)
-        self._recent.add(rows, outcomes.astype(np.float64), now_s)
-        self._speeds.add(rows, batch.nodes)
+        self.answers.stop += int(nodes.column("finish_stop").sum())
+        self.answers.length += int(nodes.column("finish_length").sum())
+        self.answers.tool += int(nodes.column("finish_tool").sum())
+        self.answers.other += int(nodes.column("finish_other").sum())
+        tokens = np.minimum(nodes.column("output_tokens"), _MOST_TOKENS).astype(np.int64)
+        self.output_tokens += int(tokens.sum())
+        rows = self._rows_of(nodes.ids)
+        counted = nodes.columns(OUTCOMES)
+        outcomes = counted.astype(np.int64)
+        self._latencies.add(rows, nodes.columns(_LATENCIES), now_s)
+        self._recent.add(rows, counted, now_s)
+        self._speeds.add(rows, nodes)
         np.add.at(self._total, rows, outcomes)
         failed = outcomes[:, _FAILED].sum(axis=1)
         # Of failures and good answers in one batch nobody knows which came last.
@@ -178,7 +179,7 @@ class FleetObserver:
         np.add.at(self._in_a_row, rows, failed)
         self._in_a_row[rows[good]] = 0
         self._last_failed_s[rows[failed > 0]] = now_s
-        np.add.at(self._output_tokens, rows, [node.output_tokens for node in batch.nodes])
+        np.add.at(self._output_tokens, rows, tokens)
 
     def apply_workers(self, envoy: str, count: WorkerCount, now_s: float) -> None:
         """Take an Envoy's word on its workers."""
@@ -250,12 +251,12 @@ class FleetObserver:
         self._in_a_row = self._in_a_row[rows]
         self._last_failed_s = self._last_failed_s[rows]
         self._output_tokens = self._output_tokens[rows]
-        self._rows = {node_id: row for row, node_id in enumerate(node_ids)}
+        self._rows.keep(node_ids)
+        self._in_flight.keep(node_ids)
 
     def _rows_of(self, node_ids: Sequence[int]) -> NDArray[np.intp]:
         """The nodes' rows; new ones for nodes that are new."""
-        known = self._rows
-        rows = [known.setdefault(node_id, len(known)) for node_id in node_ids]
+        rows, known = self._rows.of(node_ids), self._rows
         if len(known) > len(self._in_a_row):
             self._latencies.grow(len(known))
             self._recent.grow(len(known))
@@ -266,7 +267,7 @@ class FleetObserver:
             self._in_a_row = grown(self._in_a_row, len(known))
             self._last_failed_s = grown(self._last_failed_s, len(known))
             self._output_tokens = grown(self._output_tokens, len(known))
-        return np.array(rows, dtype=np.intp)
+        return rows
 
 
 def _tally(counts: NDArray[np.float64]) -> Tally:

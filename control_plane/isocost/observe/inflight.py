@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.observe.batch import Batch
+from isocost.observe.batch import Batch, NodeTable, node_table
+from isocost.observe.rows import RowNumbers, Rows
+from isocost.observe.window import grown
 
 #: A VM reports five times a second, also when idle; one that missed fifteen reports is gone, and
 #: its open requests went with it.
@@ -20,18 +23,30 @@ ENVOY_MISSED_S = 60.0
 #: What is open on a node: how many requests, the sum of their starting times in whole milliseconds,
 #: their pending tokens and their KV tokens. Whole numbers: adding and taking away for months stays
 #: exact.
-_Share = tuple[int, int, int, int]
-_NOTHING: _Share = (0, 0, 0, 0)
+_COUNT, _START_MS, _PENDING_TOKENS, _KV_TOKENS = range(4)
+_KINDS = 4
+
+
+class _Held(NamedTuple):
+    """What one VM has open: on which rows [m], and what there [m, 4]."""
+
+    rows: Rows
+    shares: NDArray[np.int64]
+
+
+_NOTHING = _Held(np.zeros(0, dtype=np.intp), np.zeros((0, _KINDS), dtype=np.int64))
 
 
 class InFlight:
     """Exact sums: a VM's report replaces its previous one, a vanished VM takes its counts along."""
 
     def __init__(self) -> None:
-        self._vms: dict[tuple[str, int], Mapping[int, _Share]] = {}
+        self._rows = RowNumbers()
+        self._vms: dict[tuple[str, int], _Held] = {}
         self._seen_s: dict[tuple[str, int], float] = {}
         self._sequence: dict[tuple[str, int], int] = {}
-        self._open: dict[int, _Share] = {}
+        #: The sums, one row per node.
+        self._open = np.zeros((0, _KINDS), dtype=np.int64)
         #: By Envoy that fell silent with open requests: since when, and on which nodes.
         self._missed: dict[str, tuple[float, frozenset[int]]] = {}
 
@@ -44,20 +59,8 @@ class InFlight:
         self._missed.pop(batch.envoy, None)
         self._sequence[vm] = batch.sequence
         self._seen_s[vm] = now_s
-        now_ms = int(now_s * 1e3)
-        self._replace(
-            vm,
-            {
-                node.node_id: (
-                    node.in_flight,
-                    node.in_flight * now_ms - int(node.open_age_s_sum * 1e3),
-                    node.pending_tokens,
-                    node.kv_tokens,
-                )
-                for node in batch.nodes
-                if node.in_flight
-            },
-        )
+        table = node_table(batch.nodes)
+        self._replace(vm, _held(table, self._rows_of(table.ids), int(now_s * 1e3)))
         return True
 
     def expire(self, now_s: float) -> None:
@@ -65,9 +68,9 @@ class InFlight:
         gone = [vm for vm, seen_s in self._seen_s.items() if now_s - seen_s > VM_GONE_S]
         for vm in gone:
             _, missed = self._missed.get(vm[0], (0.0, frozenset[int]()))
-            if held := missed.union(self._vms[vm]):
+            if held := missed.union(self._ids_of(self._vms[vm].rows)):
                 self._missed[vm[0]] = (now_s, held)
-            self._replace(vm, {})
+            self._replace(vm, _NOTHING)
             del self._vms[vm], self._seen_s[vm], self._sequence[vm]
         for envoy, (since_s, _) in list(self._missed.items()):
             if now_s - since_s > ENVOY_MISSED_S:
@@ -96,36 +99,56 @@ class InFlight:
         self, node_ids: Sequence[int], now_s: float
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Open requests [n] and the sum of their ages in seconds [n]."""
-        shares = [self._open.get(node_id, _NOTHING) for node_id in node_ids]
-        count = np.array([share[0] for share in shares], dtype=np.int64)
-        start_ms_sum = np.array([share[1] for share in shares], dtype=np.int64)
+        rows = self._rows_of(node_ids)
+        share = self._open[rows]
+        count, start_ms_sum = share[:, _COUNT], share[:, _START_MS]
         return count, np.maximum(count * int(now_s * 1e3) - start_ms_sum, 0) / 1e3
 
     def work(self, node_ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Pending tokens [n] and KV tokens [n] of the open requests."""
-        shares = [self._open.get(node_id, _NOTHING) for node_id in node_ids]
-        return (
-            np.array([share[2] for share in shares], dtype=np.int64),
-            np.array([share[3] for share in shares], dtype=np.int64),
-        )
+        rows = self._rows_of(node_ids)
+        share = self._open[rows]
+        return share[:, _PENDING_TOKENS], share[:, _KV_TOKENS]
 
-    def _replace(self, vm: tuple[str, int], shares: Mapping[int, _Share]) -> None:
-        """Put the VM's shares in place of its former ones."""
-        for node_id, share in self._vms.get(vm, {}).items():
-            held = self._open[node_id]
-            if held[0] == share[0]:
-                del self._open[node_id]
-            else:
-                self._open[node_id] = _added(held, share, -1)
-        for node_id, share in shares.items():
-            self._open[node_id] = _added(self._open.get(node_id, _NOTHING), share, 1)
-        self._vms[vm] = shares
+    def keep(self, node_ids: Sequence[int]) -> None:
+        """Forget the nodes that left the roster, but those where a VM still has requests open."""
+        own, everyone = frozenset(node_ids), self._rows.ids()
+        more = [everyone[row] for row in np.flatnonzero(self._open[:, _COUNT]).tolist()]
+        kept = [*node_ids, *(node_id for node_id in more if node_id not in own)]
+        former = self._rows_of(kept)
+        place = np.full(len(self._open), -1, dtype=np.intp)
+        place[former] = np.arange(len(kept))
+        self._open = self._open[former]
+        self._rows.keep(kept)
+        # A row with requests open was kept.
+        self._vms = {vm: _Held(place[rows], shares) for vm, (rows, shares) in self._vms.items()}
+
+    def _rows_of(self, node_ids: Sequence[int]) -> Rows:
+        rows = self._rows.of(node_ids)
+        self._open = grown(self._open, len(self._rows))
+        return rows
+
+    def _ids_of(self, rows: Rows) -> list[int]:
+        everyone = self._rows.ids()
+        return [everyone[row] for row in rows.tolist()]
+
+    def _replace(self, vm: tuple[str, int], held: _Held) -> None:
+        """Put what the VM has in place of what it had; of a row that is told twice the last
+        counts, both times.
+        """
+        former = self._vms.get(vm, _NOTHING)
+        self._open[former.rows] -= former.shares
+        self._open[held.rows] += held.shares
+        self._vms[vm] = held
 
 
-def _added(held: _Share, share: _Share, sign: int) -> _Share:
-    return (
-        held[0] + sign * share[0],
-        held[1] + sign * share[1],
-        held[2] + sign * share[2],
-        held[3] + sign * share[3],
-    )
+def _held(table: NodeTable, rows: Rows, now_ms: int) -> _Held:
+    """What is open by a batch that was taken at ``now_ms``."""
+    names = ("in_flight", "open_age_s_sum", "pending_tokens", "kv_tokens")
+    numbers = table.columns(names)
+    some = numbers[:, _COUNT] > 0
+    shares = numbers[some]
+    shares[:, _START_MS] *= 1e3
+    result = shares.astype(np.int64)
+    result[:, _START_MS] = result[:, _COUNT] * now_ms - result[:, _START_MS]
+    return _Held(rows[some], result)

@@ -24,6 +24,12 @@ _CHANCE = 0.45
 _TO_FULL = 0.35
 
 
+def _middle(ranked: Floats) -> Floats:
+    """The medians of rows [n, an even number] that are sorted."""
+    place = ranked.shape[1] // 2
+    return (ranked[:, place - 1] + ranked[:, place]) / 2.0
+
+
 class Levels:
     """One row per node; rows are given out by the owner, who calls ``grow`` before it uses one."""
 
@@ -51,7 +57,7 @@ class Levels:
         last = np.sort(self._last[rows], axis=1)
         low, middle, high = (
             values - _usual(values, known, pools)
-            for values in (last[:, -_AGREEING], np.median(last, axis=1), last[:, _AGREEING - 1])
+            for values in (last[:, -_AGREEING], _middle(last), last[:, _AGREEING - 1])
         )
         sure = np.maximum(low, 0.0) - np.minimum(high, 0.0)
         part = np.clip((sure - _CHANCE) / _TO_FULL, 0.0, 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
-from isocost.observe.batch import Batch
+from isocost.observe.batch import Batch, node_table
 
 #: Half of what a VM started is forgotten in this time: traffic that moves to another Envoy shows
 #: within a few seconds, and a burst of some tenths of a second does not look like a shift.
@@ -27,7 +27,7 @@ class VmShares:
 
     def add(self, batch: Batch, now_s: float) -> None:
         """Count the requests of a batch that counts."""
-        started = sum(node.started for node in batch.nodes)
+        started = float(node_table(batch.nodes).column("started").sum())
         vm = (batch.envoy, batch.incarnation)
         self._started[vm] = self._at(vm, now_s) + started, now_s
 

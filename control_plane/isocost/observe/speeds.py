@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.observe.batch import NodeObservation
+from isocost.observe.batch import NodeObservation, node_table
 from isocost.observe.levels import Floats, Levels, Rows
 from isocost.observe.window import grown
 
@@ -32,6 +32,7 @@ _PRIOR_WORTH = 3.0
 _PRIOR_TOKENS = 500.0
 
 _PREFILLS, _TOKENS, _PREFILL_S, _ANSWERS, _OUTPUT_TOKEN_S = range(5)
+_NUMBERS = ("prefill.n", "prefill.tokens", "prefill.seconds", "tpot_count", "tpot_ms_sum")
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,8 @@ class SpeedLearner:
 
     def add(self, rows: Rows, nodes: Sequence[NodeObservation]) -> None:
         """Take what a batch says of ``rows`` [m]."""
-        new = np.array(
-            [(*node.prefill, node.tpot_count, node.tpot_ms_sum / 1e3) for node in nodes],
-            dtype=np.float64,
-        )
+        new = node_table(nodes).columns(_NUMBERS)
+        new[:, _OUTPUT_TOKEN_S] /= 1e3
         expected_s = self._start_s[rows] * new[:, _PREFILLS] + self._token_s[rows] * new[:, _TOKENS]
         seen = (new[:, _PREFILLS] > 0.0) & (new[:, _PREFILL_S] > 0.0)
         log_ratio = np.log(new[seen, _PREFILL_S] / expected_s[seen])

@@ -20,33 +20,34 @@ class SlidingSums:
 
     def __init__(self, window_s: float, kinds: int) -> None:
         self._bucket_s = window_s / _BUCKETS
-        self._sums = np.zeros((0, _BUCKETS, kinds))
+        #: Bucket by bucket, so that whole ones are added up.
+        self._sums = np.zeros((_BUCKETS, 0, kinds))
         self._tick = 0
 
     def add(self, rows: NDArray[np.intp], values: NDArray[np.float64], now_s: float) -> None:
         """Add ``values`` [m, kinds] to ``rows`` [m]; a row may occur more than once."""
         self._advance(now_s)
-        np.add.at(self._sums[:, self._tick % _BUCKETS], rows, values)
+        np.add.at(self._sums[self._tick % _BUCKETS], rows, values)
 
     def totals(self, now_s: float) -> NDArray[np.float64]:
         """The sums over the window, [rows, kinds]."""
         self._advance(now_s)
-        result: NDArray[np.float64] = self._sums.sum(axis=1)
+        result: NDArray[np.float64] = self._sums.sum(axis=0)
         return result
 
     def grow(self, rows: int) -> None:
         """Have at least that many rows."""
-        self._sums = grown(self._sums, rows)
+        self._sums = np.ascontiguousarray(grown(self._sums.swapaxes(0, 1), rows).swapaxes(0, 1))
 
     def keep(self, rows: NDArray[np.intp]) -> None:
         """Keep the given rows only, in the given order."""
-        self._sums = self._sums[rows]
+        self._sums = np.take(self._sums, rows, axis=1)
 
     def _advance(self, now_s: float) -> None:
         """Empty the buckets whose turn has come again."""
         tick = int(now_s / self._bucket_s)
         for passed in range(max(self._tick, tick - _BUCKETS) + 1, tick + 1):
-            self._sums[:, passed % _BUCKETS] = 0.0
+            self._sums[passed % _BUCKETS] = 0.0
         self._tick = max(self._tick, tick)
 
 

@@ -6,9 +6,12 @@ from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryResponse
 
 from isocost.push.snapshot import TypeResources
 
-# Tags of DiscoveryResponse's length-delimited fields: number << 3 | 2.
-_RESOURCES_TAG = b"\x12"
-_NONCE_TAG = b"\x2a"
+# Of DiscoveryResponse.
+_RESOURCES = 2
+_NONCE = 5
+
+#: The wire type of strings, bytes, messages and packed numbers.
+_LENGTH_DELIMITED = 2
 
 
 class ResponseEncoder:
@@ -20,7 +23,7 @@ class ResponseEncoder:
     def encode(self, resources: TypeResources, names: tuple[str, ...], nonce: str) -> bytes:
         """The serialised DiscoveryResponse with the named resources, which must exist."""
         # The fields of a protobuf message may come in any order, so the nonce can come last.
-        return self._body(resources, names) + _field(_NONCE_TAG, nonce.encode())
+        return self._body(resources, names) + field(_NONCE, nonce.encode())
 
     def _body(self, resources: TypeResources, names: tuple[str, ...]) -> bytes:
         last = self._last.get(resources.type_url)
@@ -28,14 +31,15 @@ class ResponseEncoder:
             return last[2]
         head = DiscoveryResponse(version_info=resources.version, type_url=resources.type_url)
         parts = [bytes(head)]
-        parts += [_field(_RESOURCES_TAG, resources.resources[name]) for name in names]
+        parts += [field(_RESOURCES, resources.resources[name]) for name in names]
         body = b"".join(parts)
         self._last[resources.type_url] = (resources, names, body)
         return body
 
 
-def _field(tag: bytes, value: bytes) -> bytes:
-    return tag + _varint(len(value)) + value
+def field(number: int, value: bytes) -> bytes:
+    """A field of a message that is not a single number."""
+    return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(value)) + value
 
 
 def _varint(value: int) -> bytes:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from isocost.model import Node, NodeState
 from isocost.node_message import encode_node
 from isocost.observe.fleet import SeenVm
+from isocost.push.encode import field
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import ROSTER, TABLE
 from isocost.score.columns import Floats
@@ -55,7 +56,7 @@ def encode_table(
     built_at_unix_ms: int,
     weight: Floats,
     entropy: Floats,
-    states: Sequence[NodeState],
+    states: Sequence[NodeState] | NDArray[np.int8],
     work: TableWork | None = None,
     seen: Sequence[SeenVm] = (),
     placements: Mapping[int, Sequence[int]] = MappingProxyType({}),
@@ -67,8 +68,6 @@ def encode_table(
         version=version,
         roster_version=roster_version,
         built_at_unix_ms=built_at_unix_ms,
-        weight=_floats(weight),
-        entropy=_floats(entropy),
         state=bytes(states),
         seen=[
             table_pb2.Seen(incarnation=vm.incarnation, sequence=vm.sequence, share=vm.share)
@@ -79,24 +78,29 @@ def encode_table(
             for node_id, blocks in placements.items()
         ],
     )
+    columns = {table.WEIGHT_FIELD_NUMBER: weight, table.ENTROPY_FIELD_NUMBER: entropy}
     if work is not None:
-        table.capacity.extend(_floats(work.capacity))
         table.pending_tokens.extend(_counts(work.pending_tokens))
         table.open.extend(_counts(work.open))
         table.kv_tokens.extend(_counts(work.kv_tokens))
-        table.token_s.extend(_floats(work.token_s))
-        table.request_s.extend(_floats(work.request_s))
-        table.extra_s.extend(_floats(work.extra_s))
-        table.kv_capacity_tokens.extend(_floats(work.kv_capacity_tokens))
-    return table.SerializeToString()
+        columns |= {
+            table.CAPACITY_FIELD_NUMBER: work.capacity,
+            table.TOKEN_S_FIELD_NUMBER: work.token_s,
+            table.REQUEST_S_FIELD_NUMBER: work.request_s,
+            table.EXTRA_S_FIELD_NUMBER: work.extra_s,
+            table.KV_CAPACITY_TOKENS_FIELD_NUMBER: work.kv_capacity_tokens,
+        }
+    # The fields of a message may come in any order, and a packed field is a field of bytes: these
+    # are not made into objects, number by number, first.
+    packed = [packed_floats(number, values) for number, values in columns.items()]
+    return b"".join((table.SerializeToString(), *packed))
 
 
-def _floats(values: Floats) -> list[float]:
-    """As float32: what is finite stays finite."""
+def packed_floats(number: int, values: Floats) -> bytes:
+    """A field ``repeated float`` of a message, as float32: what is finite stays finite."""
     most = float(np.finfo(np.float32).max)
     finite = np.where(np.isinf(values), values, np.clip(values, -most, most))
-    result: list[float] = finite.astype(np.float32).tolist()
-    return result
+    return field(number, finite.astype("<f4").tobytes())
 
 
 def _counts(values: NDArray[np.int64]) -> list[int]:

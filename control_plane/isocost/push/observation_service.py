@@ -4,45 +4,33 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from itertools import chain
+from operator import attrgetter
 from typing import Protocol
 
 import grpc
+import numpy as np
 from google.protobuf.message import DecodeError
 
-from isocost.observe.batch import (
-    NO_PREFILLS,
-    Answer,
-    Batch,
-    NodeObservation,
-    Placement,
-    PrefillSums,
-)
-from isocost.observe.history import BUCKETS
+from isocost.observe.batch import NUMBERS, Answer, Batch, NodeTable, Placement
+from isocost.observe.history import BUCKETS, Floats
 from isocost.observe.workers import WorkerCount
 from isocost.v1 import observation_pb2
 
 SERVICE = "isocost.v1.Observations"
-_COUNTS = (
-    "started",
-    "succeeded",
-    "client_errors",
-    "rate_limited",
-    "server_errors",
-    "resets",
-    "client_aborts",
-    "failed_attempts",
-    "unknown_attempts",
-    "first_byte_count",
-    "tpot_count",
-    "total_count",
-    "chunks",
-    "output_tokens",
-    "finish_stop",
-    "finish_length",
-    "finish_tool",
-    "finish_other",
-)
+#: On the wire times are in milliseconds and microseconds, and some names are others.
+_WIRE = {
+    "open_age_s_sum": "open_age_ms_sum",
+    "first_byte_ms_sum": "first_byte_us_sum",
+    "tpot_ms_sum": "tpot_us_sum",
+    "total_ms_sum": "total_us_sum",
+    "prefill.n": "prefill_count",
+    "prefill.tokens": "prefill_tokens_sum",
+    "prefill.seconds": "prefill_us_sum",
+}
+_numbers_of = attrgetter(*(_WIRE.get(name, name) for name in NUMBERS))
+_PLACE = {name: place for place, name in enumerate(NUMBERS)}
 
 #: What a VM may claim. No machine holds more requests open on one node, and the sums of many VMs
 #: stay far inside 64 bits: one wrong message must not stop every tick.
@@ -74,12 +62,7 @@ def add_to(server: grpc.aio.Server, observer: Observer) -> None:
                 message = observation_pb2.ObservationReport.FromString(data)
             except DecodeError:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not an ObservationReport")
-            now_s = time.monotonic()
-            for batch in message.batches:
-                observer.apply(decode_batch(batch), now_s)
-            if message.HasField("workers"):
-                workers = message.workers
-                observer.apply_workers(workers.envoy, decode_workers(workers), now_s)
+            take(message, observer, time.monotonic())
         return observation_pb2.ObservationAck()
 
     handler = grpc.stream_unary_rpc_method_handler(
@@ -88,6 +71,15 @@ def add_to(server: grpc.aio.Server, observer: Observer) -> None:
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(SERVICE, {"Report": handler}),)
     )
+
+
+def take(message: observation_pb2.ObservationReport, observer: Observer, now_s: float) -> None:
+    """Hand all that a report says to who counts it."""
+    for batch in message.batches:
+        observer.apply(decode_batch(batch), now_s)
+    if message.HasField("workers"):
+        workers = message.workers
+        observer.apply_workers(workers.envoy, decode_workers(workers), now_s)
 
 
 def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
@@ -103,8 +95,7 @@ def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
         fallback_no_eligible=batch.fallback_no_eligible,
         fallback_host_failure=batch.fallback_host_failure,
         stale_choices=batch.stale_choices,
-        # Id 0 is the filter's word for a request that no node of the roster served.
-        nodes=tuple(_node(node) for node in batch.nodes if node.node_id),
+        nodes=_table(batch.nodes) if batch.nodes else (),
         placements=tuple(
             Placement(placement.node_id, tuple(placement.blocks))
             for placement in batch.placements
@@ -123,30 +114,32 @@ def decode_workers(workers: observation_pb2.Workers) -> WorkerCount:
     return WorkerCount(min(workers.live, workers.expected), workers.expected)
 
 
-def _node(node: observation_pb2.NodeObservation) -> NodeObservation:
-    """A node's numbers, none of them beyond what can be."""
-    counts = {name: getattr(node, name) for name in _COUNTS}
-    in_flight = min(node.in_flight, _MOST_OPEN)
-    return NodeObservation(
-        node_id=node.node_id,
-        in_flight=in_flight,
-        **counts,
-        open_age_s_sum=min(node.open_age_ms_sum / 1e3, in_flight * _LONGEST_S),
-        first_byte_ms_sum=_ms(node.first_byte_us_sum, counts["first_byte_count"]),
-        tpot_ms_sum=_ms(node.tpot_us_sum, counts["tpot_count"]),
-        total_ms_sum=_ms(node.total_us_sum, counts["total_count"]),
-        pending_tokens=min(node.pending_tokens, in_flight * _MOST_TOKENS),
-        kv_tokens=min(node.kv_tokens, in_flight * _MOST_TOKENS),
-        prefill=_prefills(node),
-    )
+def _table(nodes: Iterable[observation_pb2.NodeObservation]) -> NodeTable:
+    """The nodes' numbers, none of them beyond what can be."""
+    # Id 0 is the filter's word for a request that no node of the roster served.
+    told = [node for node in nodes if node.node_id]
+    parts = chain.from_iterable(map(_numbers_of, told))
+    numbers = np.fromiter(parts, np.float64, len(told) * len(NUMBERS)).reshape(-1, len(NUMBERS))
+    columns = {name: numbers[:, place] for name, place in _PLACE.items()}
+    in_flight = columns["in_flight"]
+    _limit(in_flight, _MOST_OPEN)
+    columns["open_age_s_sum"] /= 1e3
+    _limit(columns["open_age_s_sum"], in_flight * _LONGEST_S)
+    _limit(columns["pending_tokens"], in_flight * _MOST_TOKENS)
+    _limit(columns["kv_tokens"], in_flight * _MOST_TOKENS)
+    for name in ("first_byte", "tpot", "total"):
+        columns[f"{name}_ms_sum"] /= 1e3
+        _limit(columns[f"{name}_ms_sum"], columns[f"{name}_count"] * _LONGEST_S * 1e3)
+    columns["prefill.seconds"] /= 1e6
+    count = columns["prefill.n"]
+    impossible = columns["prefill.tokens"] > count * float(_MOST_OPEN * _MOST_TOKENS)
+    impossible |= columns["prefill.seconds"] > count * _LONGEST_S
+    if impossible.any():
+        # None at all where they cannot be sums over so many requests.
+        for name in ("prefill.n", "prefill.tokens", "prefill.seconds"):
+            columns[name][impossible] = 0.0
+    return NodeTable([node.node_id for node in told], numbers)
 
 
-def _prefills(node: observation_pb2.NodeObservation) -> PrefillSums:
-    """None at all if they cannot be sums over so many requests."""
-    count, tokens, seconds = node.prefill_count, node.prefill_tokens_sum, node.prefill_us_sum / 1e6
-    possible = tokens <= count * _MOST_OPEN * _MOST_TOKENS and seconds <= count * _LONGEST_S
-    return PrefillSums(count, tokens, seconds) if possible else NO_PREFILLS
-
-
-def _ms(sum_us: int, count: int) -> float:
-    return min(sum_us / 1e3, count * _LONGEST_S * 1e3)
+def _limit(column: Floats, most: Floats | float) -> None:
+    np.minimum(column, most, out=column)

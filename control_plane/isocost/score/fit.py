@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from isocost.config import ModelPlacement
 from isocost.model import Model, Node, NodeSample
-from isocost.score.columns import combine
+from isocost.score.rows import vram_total_bytes
 
 log = logging.getLogger(__name__)
 
@@ -32,15 +32,20 @@ class ModelFit:
         self._kinds = {item.name: item.gpu_kinds for item in placements if item.gpu_kinds}
         #: By name: the node as it was announced, its memory, and the node as it may serve.
         self._found: dict[str, tuple[Node, float, Node]] = {}
+        #: The last answer and the nodes that it is of, once the memory of all is known.
+        self._answer: tuple[tuple[Node, ...], Fitted] | None = None
 
     def fitted(self, nodes: Sequence[Node], samples: Sequence[NodeSample | None]) -> Fitted:
-        """The nodes as they go into the roster."""
+        """The nodes as they go into the roster; the same object while nothing changes."""
+        asked = tuple(nodes)
+        if self._answer is not None and self._answer[0] == asked:
+            return self._answer[1]
         found: dict[str, tuple[Node, float, Node]] = {}
-        for node, sample in zip(nodes, samples, strict=True):
+        for node, told_bytes in zip(asked, vram_total_bytes(samples).tolist(), strict=True):
             held = self._found.get(node.name)
             if held is not None and held[0] is not node and held[0] != node:
                 held = None
-            vram_bytes = (held[1] if held else 0.0) or _vram_total_bytes(sample)
+            vram_bytes = (held[1] if held else 0.0) or told_bytes
             if held is None or vram_bytes != held[1]:
                 held = node, vram_bytes, _fitted(node, vram_bytes, self._kinds)
             found[node.name] = held
@@ -48,7 +53,10 @@ class ModelFit:
         barred = frozenset(
             name for name, (before, _, after) in found.items() if before.models and not after.models
         )
-        return Fitted(tuple(held[2] for held in found.values()), barred)
+        fitted = Fitted(tuple(held[2] for held in found.values()), barred)
+        known = all(held[1] for held in found.values())
+        self._answer = (asked, fitted) if known else None
+        return fitted
 
 
 def required_bytes(model: Model) -> float:
@@ -75,11 +83,3 @@ def _fitted(node: Node, vram_bytes: float, kinds: Mapping[str, Sequence[str]]) -
             continue
         log.warning("node %s does not serve model %s: %s", node.name, model.name, reason)
     return node if len(models) == len(node.models) else replace(node, models=tuple(models))
-
-
-def _vram_total_bytes(sample: NodeSample | None) -> float:
-    """Over all GPUs of the node; 0 = not known."""
-    if sample is None or not sample.gpus:
-        return 0.0
-    total = combine((gpu.vram_total_bytes for gpu in sample.gpus), "sum")
-    return total.value if total.known else 0.0

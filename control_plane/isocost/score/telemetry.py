@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from isocost.model import (
-    ABSENT,
-    SAMPLE_FRESH_S,
-    EngineSample,
-    GpuSample,
-    Node,
-    NodeSample,
-    Signal,
-    SignalState,
-)
-from isocost.score.columns import Column, Floats, column, combine, derived
+from isocost.model import Node, NodeSample, SignalState
+from isocost.score.columns import Column, derived
+from isocost.score.rows import node_columns
 
 
 @dataclass(frozen=True)
@@ -51,42 +44,45 @@ def fleet_telemetry(
     every signal in it stale. ``kv_size`` [n] is the KV bytes per token.
     """
 
-    ages = np.array(ages_s, dtype=np.float64)
-
-    def rows(read: Callable[[NodeSample], Signal]) -> Column:
-        signals = [ABSENT if sample is None else read(sample) for sample in samples]
-        return _aged(column(signals), ages)
-
-    def gpus(read: Callable[[GpuSample], Signal], how: str) -> Column:
-        return rows(lambda sample: _over_gpus(sample, read, how))
-
-    pool = rows(lambda sample: sample.engine.kv_pool_tokens)
+    columns = node_columns(samples, np.asarray(ages_s, dtype=np.float64))
+    pool = columns["kv_pool_tokens"]
     return FleetTelemetry(
-        vram_total_bytes=gpus(lambda gpu: gpu.vram_total_bytes, "sum"),
-        vram_free_bytes=gpus(lambda gpu: gpu.vram_free_bytes, "sum"),
-        pcie_bytes_per_s=gpus(lambda gpu: gpu.pcie_bytes_per_s, "max"),
-        nvlink_active_fraction=gpus(lambda gpu: gpu.nvlink_active_fraction, "mean"),
-        kv_usage=rows(lambda sample: sample.engine.kv_usage),
+        vram_total_bytes=columns["vram_total_bytes"],
+        vram_free_bytes=columns["vram_free_bytes"],
+        pcie_bytes_per_s=columns["pcie_bytes_per_s"],
+        nvlink_active_fraction=columns["nvlink_active_fraction"],
+        kv_usage=columns["kv_usage"],
         kv_pool_bytes=derived(pool.value * kv_size.value, pool, kv_size),
         kv_pool_tokens=pool,
-        running=rows(lambda sample: sample.engine.running),
-        waiting=rows(lambda sample: sample.engine.waiting),
-        net_bytes_per_s=rows(lambda sample: sample.net_bytes_per_s),
-        work=rows(lambda sample: work_done(sample.engine)),
-        kv_cache_age_s=rows(lambda sample: sample.kv_cache_age_s),
+        running=columns["running"],
+        waiting=columns["waiting"],
+        net_bytes_per_s=columns["net_bytes_per_s"],
+        work=work_done(
+            columns["prompt_tokens_total"],
+            columns["generation_tokens_total"],
+            columns["steps_total"],
+        ),
+        kv_cache_age_s=columns["kv_cache_age_s"],
     )
 
 
-def work_done(engine: EngineSample) -> Signal:
+def work_done(prompt: Column, generation: Column, steps: Column) -> Column:
     """Tokens, or steps where tokens move only when a request ends: it moves while the engine works,
     and is unsupported where nothing does.
     """
-    prompt, generation = engine.prompt_tokens_total, engine.generation_tokens_total
-    if engine.steps_total.state != SignalState.ABSENT:
-        return engine.steps_total
-    if generation.known and prompt.known:
-        return replace(generation, value=generation.value + prompt.value)
-    return generation if generation.known else prompt
+    both = replace(generation, value=generation.value + prompt.value)
+    tokens = _where(
+        generation.known & prompt.known, both, _where(generation.known, generation, prompt)
+    )
+    return _where(steps.state != SignalState.ABSENT, steps, tokens)
+
+
+def _where(condition: NDArray[np.bool_], one: Column, other: Column) -> Column:
+    return Column(
+        np.where(condition, one.value, other.value),
+        np.where(condition, one.state, other.state),
+        np.where(condition, one.age_s, other.age_s),
+    )
 
 
 def engine_idle(sample: NodeSample) -> bool:
@@ -102,12 +98,6 @@ def engine_idle(sample: NodeSample) -> bool:
     )
 
 
-def _over_gpus(sample: NodeSample, read: Callable[[GpuSample], Signal], how: str) -> Signal:
-    if len(sample.gpus) == 1:
-        return read(sample.gpus[0])
-    return combine((read(gpu) for gpu in sample.gpus), how) if sample.gpus else ABSENT
-
-
 def kv_bytes_per_token(nodes: Sequence[Node]) -> Column:
     size = np.array(
         [max((model.kv_bytes_per_token for model in node.models), default=0) for node in nodes],
@@ -115,12 +105,3 @@ def kv_bytes_per_token(nodes: Sequence[Node]) -> Column:
     )
     state = np.where(size > 0, SignalState.MEASURED, SignalState.UNSUPPORTED).astype(np.int8)
     return Column(size, state, np.zeros_like(size))
-
-
-def _aged(source: Column, ages_s: Floats) -> Column:
-    """What is known of an old sample is stale, and that much older."""
-    old = source.known & (ages_s > SAMPLE_FRESH_S)
-    if not old.any():
-        return source
-    state = np.where(old, SignalState.STALE, source.state).astype(np.int8)
-    return Column(source.value, state, np.where(old, source.age_s + ages_s, source.age_s))

@@ -53,12 +53,14 @@ class Orders:
 
 @dataclass(frozen=True)
 class FleetState:
-    """The n nodes at one tick. ``factor`` [n] in [0,1] is the part of its share that each gets: 0
-    exactly where it may get nothing. ``since_s`` [n] is when each state began. ``hardware`` is what
-    the health table found; its factor is not in ``factor``.
+    """The n nodes at one tick. ``states`` [n] are the NodeStates of the ``standings``. ``factor``
+    [n] in [0,1] is the part of its share that each gets: 0 exactly where it may get nothing.
+    ``since_s`` [n] is when each state began. ``hardware`` is what the health table found; its
+    factor is not in ``factor``.
     """
 
     standings: tuple[Standing, ...]
+    states: Codes
     since_s: Floats
     factor: Floats
     evidence: Evidence
@@ -149,7 +151,8 @@ class FleetStates:
             if former != table.lives[index].standing
         )
         return FleetState(
-            standings=tuple(life.standing for life in table.lives),
+            standings=tuple(table.standings),
+            states=table.state.copy(),
             since_s=table.since_s.copy(),
             factor=self._factor(seen, now_s),
             evidence=seen.evidence,

@@ -12,6 +12,7 @@ from isocost.model import HealthSignals, Node, NodeSample, SignalState
 from isocost.score.columns import Floats
 from isocost.score.hardware import Finding, Suspicion, gpu_findings, suspicions
 from isocost.score.health_table import CUDA_HANDLES, HOLD_S, STALE_S, Action
+from isocost.score.rows import ReadSample
 
 _KNOWN = (SignalState.MEASURED, SignalState.STALE)
 
@@ -123,7 +124,8 @@ class HardwareWatch:
         """Looks closely only at what is not well: most GPUs are, on each tick."""
         shown, gpus = self._shown, 0
         for node, sample, age_s in zip(nodes, samples, ages_s, strict=True):
-            if sample is None:
+            # A sample that came over the wire was looked at when it was read.
+            if sample is None or (isinstance(sample, ReadSample) and sample.well):
                 continue
             if sample.cuda_handles_dropped and age_s <= STALE_S:
                 yield node.name, Finding(CUDA_HANDLES, None, 1.0)

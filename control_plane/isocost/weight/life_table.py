@@ -60,6 +60,7 @@ class LifeTable:
     def __init__(self, lives: Iterable[Life], settings: StateSettings) -> None:
         self._settings = settings
         self.lives = list(lives)
+        self.standings = [life.standing for life in self.lives]
         count = len(self.lives)
         self.state = np.zeros(count, dtype=np.int8)
         self.since_s = np.zeros(count)
@@ -83,7 +84,7 @@ class LifeTable:
 
     def put(self, index: int, life: Life) -> None:
         reason = life.standing.reason
-        self.lives[index] = life
+        self.lives[index], self.standings[index] = life, life.standing
         self.state[index] = life.state
         self.since_s[index] = life.since_s
         self.out[index] = life.out

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
+from random import Random
 
 import pytest
 
@@ -269,3 +272,42 @@ def test_a_renamed_node_takes_the_address_when_the_old_name_is_silent(
     got = known.announced(10.2 + LOST_S)
     assert list(got.nodes) == ["after"]
     assert not got.conflicts
+
+
+def test_what_is_remembered_is_what_would_be_found_anew() -> None:
+    random = Random(7)
+    known, anew = Announcements(LOST_S, FORGET_S), Announcements(LOST_S, FORGET_S)
+    # As over the wire: a node that does not change is the same object.
+    told = functools.cache(claim)
+    now_s, conflicts, forgotten = 0.0, 0, 0
+    for _ in range(3000):
+        now_s += random.choice([0.2, 0.2, 0.2, 2.0, 30.0]) if random.random() < 0.5 else 0.0
+        name = random.choice("abcdef")
+        # Mostly a fleet at peace; at times nodes restart, move, and are claimed twice.
+        odd = random.random() < 0.05
+        address = f"192.0.2.{random.randint(1, 3)}:80" if odd else f"192.0.2.1{ord(name)}:80"
+        sample_of = told(name, random.choice([1, 1, 2]) if odd else 1, address)
+        agent = f"agent-{random.randint(1, 2)}" if odd else f"agent-{name}"
+        for announcements in (known, anew):
+            announcements.receive(report(sample_of, agent=agent), now_s)
+        anew._answer, anew._forget_s = None, -math.inf
+        got, expected = known.announced(now_s), anew.announced(now_s)
+        assert {name: claim.sample for name, claim in got.nodes.items()} == {
+            name: claim.sample for name, claim in expected.nodes.items()
+        }
+        assert (got.conflicts, got.forgotten) == (expected.conflicts, expected.forgotten)
+        conflicts, forgotten = conflicts + len(got.conflicts), forgotten + len(got.forgotten)
+    assert conflicts and forgotten
+
+
+def test_the_nodes_are_the_same_object_while_nobody_claims_anything_else(
+    known: Announcements,
+) -> None:
+    one, two = claim("n1"), claim("n2", address="192.0.2.2:8000")
+    known.receive(report(one, two), 10.0)
+    first = known.announced(10.1).nodes
+    known.receive(report(one, two), 10.2)
+    assert known.announced(10.3).nodes is first and first["n1"].arrived_s == 10.2
+    known.receive(report(claim("n1", epoch=2), two), 10.4)
+    again = known.announced(10.5).nodes
+    assert again is not first and again["n1"].sample.node.instance_id == "n1@2"

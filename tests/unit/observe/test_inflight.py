@@ -175,3 +175,47 @@ def test_work_is_summed_replaced_and_goes_with_its_vm() -> None:
     assert work(in_flight, [7]) == [[1000], [1800]]
     in_flight.expire(VM_GONE_S + 0.1)
     assert work(in_flight, [7, 8]) == [[0, 0], [300, 0]]
+
+
+def test_a_node_that_leaves_the_roster_and_comes_back_still_has_what_is_open_there() -> None:
+    in_flight = InFlight()
+    in_flight.apply(batch(1, 0, {7: 3, 8: 1}, age_s_sum=2.0), 10.0)
+    in_flight.apply(batch(2, 0, {9: 4}), 10.0)
+    for roster in ((9, 8), (8,), (6, 7, 8, 9)):
+        in_flight.keep(roster)
+        assert counts(in_flight, [6, 7, 8, 9], 10.0) == [0, 3, 1, 4]
+    assert in_flight.totals([7], 11.0)[1].tolist() == [5.0]
+    in_flight.apply(batch(1, 1, {7: 1}), 10.2)
+    in_flight.apply(batch(2, 1, {}), 10.2)
+    assert counts(in_flight, [6, 7, 8, 9], 10.2) == [0, 1, 0, 0]
+
+
+def test_nodes_that_left_with_nothing_open_are_forgotten() -> None:
+    in_flight = InFlight()
+    for node_id in range(1000):
+        in_flight.apply(batch(1, node_id, {node_id: 1}), 0.0)
+        in_flight.keep((node_id, 5000))
+    assert len(in_flight._rows) == 2
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.dictionaries(st.integers(0, 6), st.integers(0, 50)),
+            st.none() | st.permutations(range(6)),
+        ),
+        max_size=20,
+    )
+)
+def test_the_total_is_the_same_whatever_the_rosters_were(
+    reports: list[tuple[int, dict[int, int], list[int] | None]],
+) -> None:
+    in_flight, last = InFlight(), dict[int, dict[int, int]]()
+    for sequence, (vm, open_by_node, roster) in enumerate(reports):
+        in_flight.apply(batch(vm, sequence, open_by_node), 0.0)
+        last[vm] = open_by_node
+        if roster is not None:
+            in_flight.keep(tuple(roster[:4]))
+        expected = [sum(report.get(node, 0) for report in last.values()) for node in range(7)]
+        assert counts(in_flight, list(range(7)), 0.0) == expected

@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isocost.model import NodeState
 from isocost.observe.fleet import SeenVm
-from isocost.push.fleet import TableWork, encode_roster, encode_table
+from isocost.push.fleet import TableWork, encode_roster, encode_table, packed_floats
 from isocost.v1 import roster_pb2, table_pb2
 from tests.unit.fleet_builder import node
 
@@ -104,3 +106,11 @@ def test_a_harness_without_work_columns_leaves_them_empty() -> None:
     made = table_pb2.Table.FromString(content)
     assert not made.capacity
     assert not made.open
+
+
+@given(st.lists(st.floats(allow_nan=False), max_size=40))
+def test_packed_numbers_are_what_protobuf_makes_of_them_one_by_one(numbers: list[float]) -> None:
+    most = float(np.finfo(np.float32).max)
+    expected = [x if math.isinf(x) else min(max(x, -most), most) for x in numbers]
+    content = packed_floats(table_pb2.Table.EXTRA_S_FIELD_NUMBER, np.array(numbers))
+    assert table_pb2.Table.FromString(content) == table_pb2.Table(extra_s=expected)

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isocost.observe import batch
 from isocost.observe.batch import Answer, Batch, Placement, PrefillSums
 from isocost.observe.fleet import Decisions, FleetObserver
 from isocost.observe.workers import WorkerCount
@@ -149,3 +150,57 @@ def test_sums_that_cannot_be_teach_nothing_and_stop_no_tick(
     token_s = observer.speeds([NODE_ID], np.zeros(1, dtype=np.intp), 0.2).token_s
     assert np.isfinite(token_s).all()
     assert (token_s > 0.0).all()
+
+
+UINT64 = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 10**6))
+SOME32 = st.one_of(UINT32, st.integers(0, 9))
+OBSERVED = st.builds(
+    NodeObservation,
+    node_id=st.integers(0, 9),
+    **dict.fromkeys(("in_flight", "started", "succeeded", "total_count", "finish_stop"), SOME32),
+    **dict.fromkeys(("first_byte_count", "tpot_count", "prefill_count", "resets"), SOME32),
+    **dict.fromkeys(("open_age_ms_sum", "pending_tokens", "kv_tokens", "chunks"), UINT64),
+    **dict.fromkeys(("first_byte_us_sum", "tpot_us_sum", "total_us_sum"), UINT64),
+    **dict.fromkeys(("prefill_tokens_sum", "prefill_us_sum", "output_tokens"), UINT64),
+)
+
+
+def one_by_one(node: NodeObservation) -> batch.NodeObservation:
+    """The rules for each number, as they read."""
+    in_flight = min(node.in_flight, 100_000)
+    seconds = node.prefill_us_sum / 1e6
+    possible = node.prefill_tokens_sum <= node.prefill_count * 100_000 * 10_000_000
+    possible = possible and seconds <= node.prefill_count * DAY_S
+    return batch.NodeObservation(
+        node_id=node.node_id,
+        in_flight=in_flight,
+        open_age_s_sum=min(node.open_age_ms_sum / 1e3, in_flight * DAY_S),
+        started=node.started,
+        succeeded=node.succeeded,
+        resets=node.resets,
+        first_byte_count=node.first_byte_count,
+        first_byte_ms_sum=min(node.first_byte_us_sum / 1e3, node.first_byte_count * DAY_S * 1e3),
+        tpot_count=node.tpot_count,
+        tpot_ms_sum=min(node.tpot_us_sum / 1e3, node.tpot_count * DAY_S * 1e3),
+        total_count=node.total_count,
+        total_ms_sum=min(node.total_us_sum / 1e3, node.total_count * DAY_S * 1e3),
+        chunks=node.chunks,
+        output_tokens=node.output_tokens,
+        pending_tokens=min(node.pending_tokens, in_flight * 10_000_000),
+        kv_tokens=min(node.kv_tokens, in_flight * 10_000_000),
+        prefill=PrefillSums(node.prefill_count, node.prefill_tokens_sum, seconds)
+        if possible
+        else PrefillSums(),
+        finish_stop=node.finish_stop,
+    )
+
+
+@given(st.lists(OBSERVED, max_size=6))
+def test_a_batch_as_columns_is_what_its_nodes_say_one_by_one(nodes: list[NodeObservation]) -> None:
+    got = decode_batch(ObservationBatch(envoy="edge", nodes=nodes)).nodes
+    expected = batch.node_table([one_by_one(node) for node in nodes if node.node_id])
+    table = batch.node_table(got)
+    assert table.ids == expected.ids
+    np.testing.assert_allclose(
+        table.columns(batch.NUMBERS), expected.columns(batch.NUMBERS), rtol=1e-12
+    )

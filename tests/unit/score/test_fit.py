@@ -68,3 +68,14 @@ def test_the_log_says_once_which_model_is_left_out_and_why(
         "node h does not serve model 7b: it is for A100",
         "node h does not serve model 72b: it needs 144.0 GB, the node has 80.0 GB",
     ]
+
+
+def test_the_answer_is_the_same_object_while_nodes_and_memory_are_known_and_the_same() -> None:
+    fit, nodes = ModelFit(RULES), [serving("h", "H100", SMALL)]
+    first = fit.fitted(nodes, [None])
+    known = fit.fitted(nodes, [sample(nodes[0])])
+    assert known is not first
+    assert fit.fitted(list(nodes), [None]) is known
+    more = [*nodes, serving("a", "A100", SMALL)]
+    assert names(fit.fitted(more, [None, None])) == [[], ["7b"]]
+    assert names(fit.fitted(nodes, [None])) == [[]]

@@ -1,0 +1,185 @@
+"""The samples of the fleet as columns: all numbers at once, combined over the GPUs of each node.
+
+A sample that came over the wire brings its numbers along as bytes, so that a tick need not look at
+every signal of every GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from struct import pack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isocost.model import SAMPLE_FRESH_S, NodeSample, Signal, SignalState
+from isocost.score.columns import Column, Floats
+
+#: The signals of a node and of each of its GPUs that are numbers of every tick.
+ENGINE_SIGNALS = (
+    "running",
+    "waiting",
+    "kv_usage",
+    "kv_pool_tokens",
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "steps_total",
+)
+NODE_SIGNALS = ("net_bytes_per_s", "kv_cache_age_s")
+GPU_SIGNALS = ("vram_total_bytes", "vram_free_bytes", "pcie_bytes_per_s", "nvlink_active_fraction")
+#: Over the GPUs of a node the slowest way counts, and the mean of the links; memory is summed up.
+_LARGEST = GPU_SIGNALS.index("pcie_bytes_per_s")
+_MEAN = GPU_SIGNALS.index("nvlink_active_fraction")
+
+#: A signal is three numbers: state, value, age in milliseconds.
+_PARTS = 3
+_PER_NODE = len(ENGINE_SIGNALS) + len(NODE_SIGNALS)
+_NOTHING = bytes(8 * _PARTS * _PER_NODE)
+_GPU_BYTES = 8 * _PARTS * len(GPU_SIGNALS)
+
+_engine_signals = attrgetter(*ENGINE_SIGNALS)
+_node_signals = attrgetter(*NODE_SIGNALS)
+_gpu_signals = attrgetter(*GPU_SIGNALS)
+
+#: What is read when somebody asks.
+_LATER = ("gpus", "engine", "net_bytes_per_s", "cuda_handles", "kv_cache_age_s")
+_fields = attrgetter(*(field.name for field in dataclasses.fields(NodeSample)))
+
+
+class ReadSample(NodeSample):
+    """A sample whose numbers are there as ``node_row`` and ``gpu_rows``, see ``packed``. Its
+    signals are read when somebody asks for one: on most ticks nobody does.
+
+    ``well``: the health table has nothing on it. A reader puts these and the fields of NodeSample
+    but ``_LATER`` in, and says what the whole sample is.
+    """
+
+    __slots__ = ("gpu_rows", "node_row", "well")
+
+    node_row: bytes
+    gpu_rows: bytes
+    well: bool
+
+    def whole(self) -> NodeSample:
+        """The sample with all of its signals."""
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> object:
+        """Called for what is not there yet."""
+        if name not in _LATER:
+            raise AttributeError(name)
+        whole = self.whole()
+        for field in _LATER:
+            object.__setattr__(self, field, getattr(whole, field))
+        return getattr(whole, name)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NodeSample) and _fields(self) == _fields(other)
+
+    def __hash__(self) -> int:
+        return hash(_fields(self))
+
+
+def packed(numbers: Sequence[float]) -> bytes:
+    """The numbers of a node (those of ENGINE_SIGNALS, then of NODE_SIGNALS) or of its GPUs
+    (GPU_SIGNALS, one GPU after the other): state, value and age in ms of each signal. What cannot
+    be true may be among them.
+    """
+    return pack(f"{len(numbers)}d", *numbers)
+
+
+def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mapping[str, Column]:
+    """The signals of n nodes by name, those of a GPU over all GPUs of the node.
+
+    A node without a sample has every signal absent; a sample older than ``SAMPLE_FRESH_S`` makes
+    every signal in it stale, and that much older. ``ages_s`` [n] is the time since each arrived.
+    """
+    rows = [_rows(sample) for sample in samples]
+    own = _signals([row for row, _ in rows], _PER_NODE)
+    gpus = _signals([row for _, row in rows], len(GPU_SIGNALS))
+    count = np.array([len(row) for _, row in rows], dtype=np.intp) // _GPU_BYTES
+    names = (*ENGINE_SIGNALS, *NODE_SIGNALS, *GPU_SIGNALS)
+    of_gpus = _over_gpus(*gpus, count)
+    values = np.concatenate((own[0], of_gpus[0]))
+    states = np.concatenate((own[1], of_gpus[1]))
+    ages = np.concatenate((own[2], of_gpus[2]))
+    known = (states == SignalState.MEASURED) | (states == SignalState.STALE)
+    old = known & (ages_s > SAMPLE_FRESH_S)
+    states = np.where(old, SignalState.STALE, states).astype(np.int8)
+    ages = ages + np.where(old, ages_s, 0.0) if old.any() else ages
+    return {
+        name: Column(values[place], states[place], ages[place]) for place, name in enumerate(names)
+    }
+
+
+def vram_total_bytes(samples: Sequence[NodeSample | None]) -> Floats:
+    """Over all GPUs of each node, [n]; 0 = not known."""
+    total = node_columns(samples, np.zeros(len(samples)))["vram_total_bytes"]
+    return total.value
+
+
+def _rows(sample: NodeSample | None) -> tuple[bytes, bytes]:
+    if sample is None:
+        return _NOTHING, b""
+    if isinstance(sample, ReadSample):
+        return sample.node_row, sample.gpu_rows
+    of_gpus = (signal for gpu in sample.gpus for signal in _gpu_signals(gpu))
+    of_node = (*_engine_signals(sample.engine), *_node_signals(sample))
+    return packed(_numbers(of_node)), packed(_numbers(of_gpus))
+
+
+def _numbers(signals: Iterable[Signal]) -> list[float]:
+    return [part for signal in signals for part in (signal.state, signal.value, signal.age_s * 1e3)]
+
+
+_Signals = tuple[Floats, NDArray[np.int8], Floats]
+
+
+def _signals(rows: Sequence[bytes], count: int) -> _Signals:
+    """Values, states and ages in seconds of m rows of ``count`` signals, each [count, m].
+
+    No signal is ever negative or infinite; one that is, or has a state of a later version of the
+    protocol, is not known. What is not known has the value and the age 0.
+    """
+    parts = np.frombuffer(b"".join(rows)).reshape(-1, count, _PARTS).transpose(2, 1, 0)
+    state, value, age_ms = np.ascontiguousarray(parts)
+    possible = (value >= 0.0) & (value < np.inf)
+    known = ((state == SignalState.MEASURED) | (state == SignalState.STALE)) & possible
+    kept = known | (state == SignalState.UNSUPPORTED)
+    return (
+        np.where(known, value, 0.0),
+        np.where(kept, state, SignalState.ABSENT).astype(np.int8),
+        np.where(known, age_ms / 1e3, 0.0),
+    )
+
+
+def _over_gpus(
+    value: Floats, state: NDArray[np.int8], age_s: Floats, count: NDArray[np.intp]
+) -> _Signals:
+    """One signal of each node from those of its ``count`` [n] GPUs, [signals, n].
+
+    Parts that are unsupported drop out; one absent part makes the whole absent (a sum that lacks
+    a part is not a sum). The result is as old as its oldest part.
+    """
+    if (count == 1).all():
+        return value, state, age_s
+    some = count > 0
+    first = (np.cumsum(count) - count)[some]
+    parts = np.add.reduceat(state != SignalState.UNSUPPORTED, first, axis=1, dtype=np.intp)
+    absent = np.logical_or.reduceat(state == SignalState.ABSENT, first, axis=1)
+    stale = np.logical_or.reduceat(state == SignalState.STALE, first, axis=1)
+    # Nothing is added by a part that drops out: its value is 0.
+    combined = np.add.reduceat(value, first, axis=1)
+    combined[_LARGEST] = np.maximum.reduceat(value[_LARGEST], first)
+    combined[_MEAN] /= np.maximum(parts[_MEAN], 1)
+    known = ~absent & (parts > 0)
+    states = np.where(stale, SignalState.STALE, SignalState.MEASURED)
+    states = np.where(known, states, np.where(absent, SignalState.ABSENT, SignalState.UNSUPPORTED))
+    oldest = np.maximum.reduceat(age_s, first, axis=1)
+    shape = (len(value), len(count))
+    values, all_states, ages = np.zeros(shape), np.zeros(shape, dtype=np.int8), np.zeros(shape)
+    values[:, some], all_states[:, some] = np.where(known, combined, 0.0), states
+    ages[:, some] = np.where(known, oldest, 0.0)
+    return values, all_states, ages
