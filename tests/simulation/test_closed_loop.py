@@ -149,5 +149,5 @@ def test_a_node_of_which_nothing_can_be_read_gets_no_more_than_the_others(policy
     loop = ClosedLoop(policy, nodes, engines, LONG_OUTPUT_TOKENS, seed=1, telling=telling)
     requests = loop.run(trace(40.0, 60.0, LONG_PROMPT_TOKENS, LONG_OUTPUT_TOKENS))
     got = shares(requests, len(nodes), window_s=10.0)[1:].mean(axis=0)
+    # By chance a node gets 6 % more or less than its share of 2,000 requests.
     assert 0.9 / len(nodes) < got[0] < 1.1 / len(nodes)
-    assert got[0] < got.max()
