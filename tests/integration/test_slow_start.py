@@ -17,7 +17,7 @@ PER_S = 100
 STATES = StateSettings()
 
 
-@pytest.mark.parametrize("policy", ["equal_cost", "weighted_random"])
+@pytest.mark.parametrize("policy", ["equal_cost", "min_entropy", "weighted_random"])
 async def test_a_node_that_starts_gets_its_ramp_and_then_its_share(
     fleet: Fleet, policy: str
 ) -> None:

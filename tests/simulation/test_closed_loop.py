@@ -21,17 +21,24 @@ from tests.unit.fleet_builder import node
 POLICIES: tuple[Policy, ...] = ("weighted_random", "min_entropy", "equal_cost")
 #: Short requests: so many of them go through a few engines that chance hardly shows.
 PROMPT_TOKENS, OUTPUT_TOKENS = 150, 20
+#: Long ones, that fill the KV caches.
+LONG_PROMPT_TOKENS, LONG_OUTPUT_TOKENS = 3000, 400
 SETTINGS = StateSettings()
 
 
-def trace(per_s: float, seconds: float) -> list[TraceRequest]:
+def trace(
+    per_s: float,
+    seconds: float,
+    prompt_tokens: int = PROMPT_TOKENS,
+    output_tokens: int = OUTPUT_TOKENS,
+) -> list[TraceRequest]:
     """At a constant rate, as independent users bring them."""
     choose = random.Random(1)
     items, at_s = [], 0.0
     while at_s < seconds:
         prompt, output = (
             max(round(mean * choose.uniform(0.2, 1.8)), 1)
-            for mean in (PROMPT_TOKENS, OUTPUT_TOKENS)
+            for mean in (prompt_tokens, output_tokens)
         )
         items.append(TraceRequest(at_s, prompt, output))
         at_s += choose.expovariate(per_s)
@@ -56,7 +63,8 @@ def test_in_two_minutes_of_constant_load_no_share_moves_by_more_than_a_tenth(
     window.
     """
     kinds = ("H100",) * 4 + ("A100",) * 4
-    loop = ClosedLoop(policy, fleet(*kinds), [policies.engine(kind) for kind in kinds], 20, seed=1)
+    engines = [policies.engine(kind) for kind in kinds]
+    loop = ClosedLoop(policy, fleet(*kinds), engines, OUTPUT_TOKENS, seed=1)
     requests = loop.run(trace(600.0, 121.0))
     got = shares(requests, len(kinds), window_s=10.0)
     assert len(got) == 12
@@ -125,3 +133,21 @@ def test_a_node_that_is_back_and_empty_gets_no_more_than_its_slow_start_share(
         part = ramp / (len(nodes) - 1 + ramp)
         assert share(begun_s + second - 1.0, begun_s + second) <= beyond * part, second
     assert share(begun_s + 12.0, BEGIN_S + 35.0) == pytest.approx(1 / len(nodes), rel=0.15)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_node_of_which_nothing_can_be_read_gets_no_more_than_the_others(policy: Policy) -> None:
+    """Long requests keep every KV cache about half full: that of the first node is not known."""
+    nodes = fleet(*["H100"] * 8)
+
+    def telling(index: int, told: NodeSample, _now_s: float) -> NodeSample:
+        if index > 0:
+            return told
+        return NodeSample(told.node, engine_up=True)
+
+    engines = [policies.engine("H100") for _ in nodes]
+    loop = ClosedLoop(policy, nodes, engines, LONG_OUTPUT_TOKENS, seed=1, telling=telling)
+    requests = loop.run(trace(40.0, 60.0, LONG_PROMPT_TOKENS, LONG_OUTPUT_TOKENS))
+    got = shares(requests, len(nodes), window_s=10.0)[1:].mean(axis=0)
+    # By chance a node gets 6 % more or less than its share of 2,000 requests.
+    assert 0.9 / len(nodes) < got[0] < 1.1 / len(nodes)

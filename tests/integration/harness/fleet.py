@@ -75,6 +75,7 @@ class Fleet:
         self.processes: dict[str, Process] = {}
         self.envoy: Envoy
         self.control_plane: Process
+        self.agent: Process
 
     @property
     def http(self) -> str:
@@ -120,7 +121,8 @@ class Fleet:
         self.agent_config.write_text(yaml.safe_dump(config))
         flags = ("--config", str(self.agent_config))
         environment = agent_environment(self.machine)
-        return self._start_isocost("agent", *flags, environment=environment)
+        self.agent = self._start_isocost("agent", *flags, environment=environment)
+        return self.agent
 
     def start_control_plane(self, policy: str = "weighted_random") -> Process:
         path = self._folder / "filter.yaml"
