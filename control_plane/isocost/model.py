@@ -165,7 +165,8 @@ class NodeSample:
     ``cuda_handles`` are open files of the engine's processes on NVIDIA's devices;
     ``cuda_handles_dropped``: a process that lives has lost half of them. ``taken_s`` is by the
     agent's monotonic clock, which Xids are told in too. ``kv_cache_age_s`` is the mean age of the
-    running requests' KV caches by the node's own clock.
+    running requests' KV caches by the node's own clock. ``engine_silent``: not ``engine_up``, but
+    its page fails in other ways than by nobody being there.
     """
 
     node: Node
@@ -178,6 +179,7 @@ class NodeSample:
     cuda_handles_dropped: bool = False
     taken_s: float = 0.0
     kv_cache_age_s: Signal = UNSUPPORTED
+    engine_silent: bool = False
 
 
 class NodeState(enum.IntEnum):

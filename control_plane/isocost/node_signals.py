@@ -14,6 +14,7 @@ def node_signals(sample: NodeSample, age_s: float) -> dict[str, object]:
     """
     return {
         "engine_up": sample.engine_up,
+        "engine_silent": sample.engine_silent,
         "age_s": age_s,
         "engine": _signals(sample.engine, age_s),
         **_signals(sample, age_s),

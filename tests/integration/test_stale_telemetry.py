@@ -11,9 +11,9 @@ from tests.integration.harness.table_recorder import TableRecorder
 from tests.integration.harness.wait import wait_until
 
 NODES, PER_S = 4, 40
-#: Signals are stale after a second and absent after five. The engines would count as gone after
-#: the fifth time-out of their pages, ten seconds.
-SILENT_PAGES_S = 8
+#: Signals are stale after a second and absent after five; after the fifth time-out of its page, ten
+#: seconds, an engine would count as gone.
+SILENT_PAGES_S = 16
 #: Nodes of a silent agent are given up after three seconds, unless it is the only one.
 AWAY_S = 10
 ELIGIBLE = {NodeState.SERVING, NodeState.SUSPECT}

@@ -107,6 +107,7 @@ class _WireSample(ReadSample):
         put = object.__setattr__
         put(self, "node", node)
         put(self, "engine_up", message.engine_up)
+        put(self, "engine_silent", message.engine_silent)
         put(self, "clock_offset_s", message.clock_offset_ms / 1e3)
         put(self, "cuda_handles_dropped", message.cuda_handles_dropped)
         put(self, "taken_s", taken_s)
@@ -266,6 +267,7 @@ def _sample(
     return NodeSample(
         node=node,
         engine_up=sample.engine_up,
+        engine_silent=sample.engine_silent,
         gpus=tuple(
             GpuSample(
                 gpu.uuid,

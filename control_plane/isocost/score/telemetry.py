@@ -90,7 +90,7 @@ def engine_idle(sample: NodeSample) -> bool:
     engine never tells is left to the gateways, but what is missing or old is not idle.
     """
     if not sample.engine_up:
-        return True
+        return not sample.engine_silent
     return all(
         signal.state == SignalState.UNSUPPORTED
         or (signal.state == SignalState.MEASURED and signal.value == 0.0)

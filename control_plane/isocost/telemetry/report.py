@@ -41,6 +41,7 @@ def encode_sample(sample: NodeSample) -> telemetry_pb2.NodeSample:
     return telemetry_pb2.NodeSample(
         node=encode_node(sample.node),
         engine_up=sample.engine_up,
+        engine_silent=sample.engine_silent,
         gpus=[_gpu(gpu) for gpu in sample.gpus],
         engine=_engine(sample.engine),
         net_bytes_per_s=encode_signal(sample.net_bytes_per_s),

@@ -132,6 +132,7 @@ class NodeSampler:
         return NodeSample(
             node=node,
             engine_up=self._engine.there,
+            engine_silent=self._engine.silent,
             gpus=self._gpus(now_s),
             engine=engine,
             net_bytes_per_s=self._network.rate(self._settings.network) if self._network else ABSENT,

@@ -82,6 +82,8 @@ class Target(Generic[Page]):
         self.page: Page | None = None
         self.taken_s: float | None = None
         self.error: str | None = None
+        #: Nobody was there, since the last good answer.
+        self._refused = False
         #: In a row, and since the start.
         self._failures = 0
         self.failures_total = 0
@@ -95,6 +97,11 @@ class Target(Generic[Page]):
     def there(self) -> bool:
         """It answered, and has neither refused since then nor failed often in a row."""
         return self.page is not None and self._failures < GONE_FAILURES
+
+    @property
+    def silent(self) -> bool:
+        """It answered once and failed often in a row since, but nobody refused: it may be busy."""
+        return self.page is not None and not self.there and not self._refused
 
     def start(self) -> asyncio.Task[None]:
         """The scrape in progress, or a new one."""
@@ -114,13 +121,14 @@ class Target(Generic[Page]):
             # Nobody there: held down until the next good answer, for an engine that starts fails in
             # other ways too.
             nobody = isinstance(error, OSError) and error.errno in _NOBODY_THERE
+            self._refused = self._refused or nobody
             self._fail(str(error) or repr(error), GONE_FAILURES if nobody else 1)
         except (ValueError, ArithmeticError) as error:
             # A parser met what it was not written for: that must not pass for the last answer.
             self._fail(f"a page that cannot be read: {error!r}")
         else:
             self.page, self.taken_s, self.error = page, taken_s, None
-            self._failures = 0
+            self._failures, self._refused = 0, False
 
     def _fail(self, error: str, failures: int = 1) -> None:
         self.error = error

@@ -206,14 +206,20 @@ class FleetStates:
         down = np.array(
             [sample is not None and not sample.engine_up for sample in samples], dtype=np.bool_
         )
+        # A page that hangs is no engine that is down while the gateways get answers.
+        hangs = down.copy()
+        for index in np.flatnonzero(down).tolist():
+            sample = samples[index]
+            hangs[index] = sample is not None and sample.engine_silent
         silent = watched & (ages_s > self._lost_after_s)
-        quiet = watched & (ages_s > self._lost_after_s / 2)
+        quiet = watched & ((ages_s > self._lost_after_s / 2) | hangs)
         table = self._table
         lost_long = (table.state == NodeState.LOST) & (table.since_s < now_s - self._lost_after_s)
-        stale = silent & ~lost_long
+        stale = (silent | hangs) & ~lost_long
         lately = watched & ~lost_long
         if not (stale.any() and collector_is_stale(quiet, lately, self._host, self._settings)):
             stale[:] = False
+        down &= ~(hangs & (stale | (observed.recent.good > 0.0)))
         fault = np.where(down, ENGINE_DOWN, NO_FAULT)
         fault[silent & ~stale] = AGENT_SILENT
         drain_age_s = self._drain_ages_s(nodes, orders)

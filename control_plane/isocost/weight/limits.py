@@ -114,7 +114,8 @@ def host_numbers(nodes: Sequence[Node]) -> NDArray[np.intp]:
 def collector_is_stale(
     quiet: Flags, watched: Flags, host: NDArray[np.intp], settings: StateSettings
 ) -> bool:
-    """Did so many agents fall silent together that the way to them must be broken?
+    """Did so many agents, or engines' pages, fall silent together that the way to them must be
+    broken?
 
     Agents are counted, by their ``host`` [n], not nodes: one machine that dies takes all of its
     nodes along, however many. One silent agent among others is its own fault; a fleet whose only

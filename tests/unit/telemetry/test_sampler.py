@@ -122,6 +122,15 @@ async def test_a_page_that_never_comes_times_out() -> None:
         (sample,) = await sample_all([sampler], PATIENCE_S)
         assert sample.engine.running.state == SignalState.STALE
         assert await ups(sampler) == [True, True, True, False, False]
+        assert await silent(sampler)
+        server.go_on.set()
+        assert await ups(sampler, 1) == [True]
+        assert not await silent(sampler)
+
+
+async def silent(sampler: NodeSampler) -> bool:
+    """Does its page fail though nobody refuses?"""
+    return (await sample_all([sampler], PATIENCE_S))[0].engine_silent
 
 
 async def ups(sampler: NodeSampler, samples: int = 5) -> list[bool]:
@@ -146,9 +155,12 @@ async def test_an_engine_that_refuses_is_down_at_once_until_it_answers_well() ->
             sampler = NodeSampler(server.settings, pages)
             assert await ups(sampler, 1) == [True]
         assert await ups(sampler, 1) == [False]
+        assert not await silent(sampler)
         async with page_server(server.port) as server:
             server.status = 503
-            assert await ups(sampler, 1) == [False]
+            assert await ups(sampler, GONE_FAILURES) == [False] * GONE_FAILURES
+            # Still nobody is there who answered since the refusal.
+            assert not await silent(sampler)
             server.status = 200
             assert await ups(sampler, 1) == [True]
 

@@ -41,8 +41,8 @@ class FleetClock:
     anything; ``frozen`` engines work on nothing; ``without_counters`` have pages without tokens;
     ``steps`` is what a page says whose tokens count at a request's end; ``engine_running`` is what
     a page says where that is not what is open, and ``engine_waiting`` what it says of its queue;
-    pages in ``still`` repeat what they said last; ``gpus`` are those of nodes whose hardware a test
-    is about.
+    pages in ``still`` repeat what they said last, those in ``page_hangs`` do not come; ``gpus`` are
+    those of nodes whose hardware a test is about.
     """
 
     def __init__(self, *names: str, settings: StateSettings | None = None) -> None:
@@ -51,6 +51,7 @@ class FleetClock:
         self.nodes: list[Node] = [node(name) for name in names]
         self.traffic: dict[str, Outcomes] = {}
         self.engine_down: set[str] = set()
+        self.page_hangs: set[str] = set()
         self.silent_since_s: dict[str, float] = {}
         self.without_agent: set[str] = set()
         self.frozen: set[str] = set()
@@ -193,7 +194,8 @@ class FleetClock:
         name = item.name
         if name in self.without_agent:
             return None
-        found = sample(item, engine_up=name not in self.engine_down, kv_usage=self.kv_usage[name])
+        up = name not in self.engine_down | self.page_hangs
+        found = sample(item, engine_up=up, kv_usage=self.kv_usage[name])
         tokens = ABSENT if name in self.without_counters else measured(self._tokens[name])
         running = self.engine_running.get(name, measured(len(self._open[name])))
         engine = replace(
@@ -207,8 +209,11 @@ class FleetClock:
         if name in self.still:
             engine = self._pages[name]
         self._pages[name] = engine
+        if name in self.page_hangs:
+            engine = EngineSample()
         gpus = (self.gpus[name],) if name in self.gpus else found.gpus
-        return replace(found, engine=engine, gpus=gpus, taken_s=TAKEN_S)
+        hangs = name in self.page_hangs
+        return replace(found, engine=engine, gpus=gpus, taken_s=TAKEN_S, engine_silent=hangs)
 
     def _age_s(self, found: NodeSample | None) -> float:
         if found is None:
