@@ -16,7 +16,7 @@ from isocost.observe.latency import LastMeans, Latency
 from isocost.observe.placements import Placements
 from isocost.observe.rows import RowNumbers
 from isocost.observe.shares import VmShares
-from isocost.observe.speeds import SpeedLearner, Speeds
+from isocost.observe.speeds import SpeedLearner, Speeds, TickTimes
 from isocost.observe.window import SlidingSums, grown
 from isocost.observe.workers import WorkerCount, Workers
 
@@ -225,6 +225,10 @@ class FleetObserver:
         that should be alike have the same number.
         """
         return self._speeds.update(self._rows_of(node_ids), pools, now_s)
+
+    def tick_times(self, node_ids: Sequence[int]) -> TickTimes:
+        """What came since the last tick, in the order of ``node_ids``; once per tick."""
+        return self._speeds.take(self._rows_of(node_ids))
 
     def outcomes(self, node_id: int) -> dict[str, int]:
         """Outcome counts of a node since it was first seen."""
