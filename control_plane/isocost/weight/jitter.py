@@ -7,16 +7,15 @@ token. A queue spares some answers, and a slow engine shows in its time per toke
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from isocost.config import StateSettings
 from isocost.observe.speeds import TickTimes
 from isocost.score.columns import Floats
 from isocost.weight.evidence import Flags
-from isocost.weight.node_history import Counts, LastValues, Usual, former_places, moved
+from isocost.weight.node_history import Counts, LastValues, Usual, moved
 
 #: Long enough for several ticks with answers, short enough to be in time.
 WINDOW_S = 2.0
@@ -26,10 +25,9 @@ _TICKS = 10
 _FEWEST = 4
 #: ... and this part of them must be late: a queue that a burst leaves is gone after a second.
 _AGREEING = 0.8
-#: What comes to all nodes must be seen at the others before it is seen at one: at half of their
-#: ticks of this time.
+#: What comes to all nodes must be seen at the others before it is seen at one, so they are looked
+#: at over this time.
 _OTHERS_S = 1.0
-_OTHERS_AGREEING = 0.5
 
 #: What is usual at a node is forgotten by half after so many ticks with answers: 20 s of steady
 #: traffic, ten times the window.
@@ -73,28 +71,29 @@ class JitterWatch:
     seconds.
     """
 
-    def __init__(self, max_out_fraction: float) -> None:
-        """At most ``max_out_fraction`` of the nodes that can be judged are called late."""
-        self._max_out_fraction = max_out_fraction
-        self._node_ids: Sequence[int] = ()
+    def __init__(self, settings: StateSettings) -> None:
+        self._settings = settings
         self._extra_s, self._output_token_s = LastValues(_TICKS), LastValues(_TICKS)
         self._usual_s, self._usual_output_s = Usual(_HALF_LIFE), Usual(_HALF_LIFE)
         self._late = np.zeros(0, dtype=np.bool_)
         #: When each was last seen to be late.
         self._late_s = np.zeros(0)
 
-    def update(
-        self, node_ids: Sequence[int], times: TickTimes, pools: NDArray[np.intp], now_s: float
-    ) -> Jitter:
-        """What holds at ``now_s``; once per tick. ``times`` and ``pools`` [n] are in the order of
-        ``node_ids``; nodes that should be alike have the same number.
+    def rearrange(self, former: Counts) -> None:
+        """Follow a new roster: ``former`` [n] is each node's place in the old one, -1 = none."""
+        for part in (self._extra_s, self._output_token_s, self._usual_s, self._usual_output_s):
+            part.rearrange(former)
+        self._late = moved(self._late, former, False)
+        self._late_s = moved(self._late_s, former, -math.inf)
+
+    def update(self, times: TickTimes, pools: Counts, now_s: float) -> Jitter:
+        """What holds at ``now_s``; once per tick. ``pools`` [n]: nodes that should be alike have
+        the same number.
         """
-        if node_ids != self._node_ids:
-            self._follow(node_ids)
         self._take(times, now_s)
         usual_s, known = self._usual_s.mean, self._usual_s.weight
         agreed_s, count = self._extra_s.reached_by(_AGREEING, now_s - WINDOW_S)
-        soon_s, _ = self._extra_s.reached_by(_OTHERS_AGREEING, now_s - _OTHERS_S)
+        soon_s = self._extra_s.mean(now_s - _OTHERS_S)
         judged = (count >= _FEWEST) & (known >= _KNOWN)
         others_s, scatter_s = _of_the_others(soon_s - usual_s, judged & ~np.isnan(soon_s), pools)
         rise_s = agreed_s - usual_s - others_s
@@ -102,18 +101,12 @@ class JitterWatch:
         both = 1.0 / np.maximum(count, 1) + 1.0 / np.maximum(known, 1.0)
         own_scatter_s = _OF_QUANTILE * tick_scatter_s * np.sqrt(both)
         limit_s = np.maximum(_LEAST_S, _SIGMAS * np.maximum(scatter_s, own_scatter_s))
-        slower = self._slower(now_s)
-        self._end(rise_s > 0.5 * limit_s, count, slower, now_s)
-        self._begin(judged & ~slower & (rise_s > limit_s), rise_s, judged, now_s)
+        over = judged & (rise_s > limit_s)
+        if over.any() or self._late.any():
+            slower = self._slower(now_s)
+            self._end(rise_s > 0.5 * limit_s, count, slower, now_s)
+            self._begin(over & ~slower, rise_s, judged, now_s)
         return Jitter(self._late.copy(), np.where(judged, rise_s, math.nan), limit_s)
-
-    def _follow(self, node_ids: Sequence[int]) -> None:
-        former = former_places(self._node_ids, node_ids)
-        for part in (self._extra_s, self._output_token_s, self._usual_s, self._usual_output_s):
-            part.rearrange(former)
-        self._late = moved(self._late, former, False)
-        self._late_s = moved(self._late_s, former, -math.inf)
-        self._node_ids = node_ids
 
     def _take(self, times: TickTimes, now_s: float) -> None:
         """What leaves the window becomes usual, but not of a node that is late."""
@@ -136,8 +129,6 @@ class JitterWatch:
     def _end(self, still: Flags, count: Counts, slower: Flags, now_s: float) -> None:
         """``still`` [n]: more than half of the limit; ``count`` [n]: ticks with answers."""
         late = self._late
-        if not late.any():
-            return
         # One tick is chance. A late node has few answers, though.
         seen = count > 1
         self._late_s[late & seen & still] = now_s
@@ -151,16 +142,14 @@ class JitterWatch:
     def _begin(self, late: Flags, rise_s: Floats, judged: Flags, now_s: float) -> None:
         """The latest first, as many as may be."""
         new = np.flatnonzero(late & ~self._late)
-        if not new.size:
-            return
-        most = math.floor(self._max_out_fraction * np.count_nonzero(judged | self._late))
+        most = math.floor(self._settings.max_out_fraction * np.count_nonzero(judged | self._late))
         room = max(most - np.count_nonzero(self._late), 0)
         new = new[np.argsort(-rise_s[new], kind="stable")][:room]
         self._late[new] = True
         self._late_s[new] = now_s
 
 
-def _of_the_others(rise_s: Floats, judged: Flags, pools: NDArray[np.intp]) -> tuple[Floats, float]:
+def _of_the_others(rise_s: Floats, judged: Flags, pools: Counts) -> tuple[Floats, float]:
     """By how much all are later than usual, [n]: the fleet's median, or that of the node's pool if
     it is more; 0 if they are earlier, for who stays as usual is not late. And how far the fleet's
     rises scatter: those below the median, which no late node moves.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -52,6 +51,15 @@ class LastValues:
         value = np.take_along_axis(ordered, place[:, np.newaxis], axis=1)[:, 0]
         return np.where(count > 0, value, math.nan), count
 
+    def mean(self, since_s: float) -> Floats:
+        """Of the values after ``since_s``, [n]: NaN without any."""
+        fresh = self._at_s > since_s
+        count = np.count_nonzero(fresh, axis=1)
+        total: Floats = np.sum(self._values, axis=1, where=fresh)
+        nothing = np.full_like(total, math.nan)
+        result: Floats = np.divide(total, count, out=nothing, where=count > 0)
+        return result
+
     def forget(self, nodes: Flags) -> None:
         self._values[nodes], self._at_s[nodes] = math.nan, -math.inf
 
@@ -92,12 +100,6 @@ class Usual:
         self._sum[new] = self._kept * self._sum[new] + values[new]
         distance = np.abs(values[new] - self.mean[new])
         self._distances[new] = self._kept * self._distances[new] + distance
-
-
-def former_places(before: Sequence[int], now: Sequence[int]) -> Counts:
-    """Where each node of ``now`` was in ``before``, by their ids, [n]; -1 = nowhere."""
-    place = {node_id: index for index, node_id in enumerate(before)}
-    return np.array([place.get(node_id, -1) for node_id in now], dtype=np.intp)
 
 
 def moved(array: NDArray[Scalar], former: Counts, new: float) -> NDArray[Scalar]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from isocost.config import StateSettings
 from isocost.observe.speeds import TickTimes
 from isocost.weight.jitter import CALM_S, UNSEEN_S, JitterWatch
 
@@ -24,7 +25,6 @@ class Fleet:
     def __init__(
         self, count: int = 8, seed: int = 1, pools: list[int] | None = None, part: float = 0.5
     ) -> None:
-        self.ids = list(range(100, 100 + count))
         self.pools = np.array(pools or [0] * count, dtype=np.intp)
         self.per_s = np.full(count, PER_S)
         #: Of each node: what its network adds, and by what factor its engine is slower.
@@ -36,13 +36,14 @@ class Fleet:
         self.scatter_s = 0.01
         self.now_s = 50.0
         self.rng = np.random.default_rng(seed)
-        self.watch = JitterWatch(part)
+        self.watch = JitterWatch(StateSettings(max_out_fraction=part))
+        self.watch.rearrange(np.full(count, -1))
 
     def tick(self) -> Floats:
         self.now_s += TICK_S
         answers = self.rng.poisson(self.per_s * TICK_S)
-        extra_s = np.full(len(self.ids), math.nan)
-        output_s = np.full(len(self.ids), math.nan)
+        extra_s = np.full(len(self.per_s), math.nan)
+        output_s = np.full(len(self.per_s), math.nan)
         for node in np.flatnonzero(answers):
             times_s = self.rng.normal(0.0, self.scatter_s, answers[node])
             # Jitter of a fifth of the delay, as on a bad link.
@@ -53,7 +54,7 @@ class Fleet:
             extra_s[node] = times_s.mean()
             output_s[node] = self.slow[node] * self.rng.normal(0.010, 0.001)
         times = TickTimes(extra_s, output_s)
-        return self.watch.update(self.ids, times, self.pools, self.now_s).late
+        return self.watch.update(times, self.pools, self.now_s).late
 
     def run(self, seconds: float) -> set[int]:
         """The nodes that were called late at any time."""
@@ -214,8 +215,7 @@ def test_late_nodes_keep_their_places_when_the_roster_changes() -> None:
     fleet.run(20.0)
     fleet.delay_s[5] = DELAY_S
     fleet.seconds_until(5, late=True, within_s=2.5)
-    keep = [7, 5, 0, 1, 2]
-    fleet.ids = [fleet.ids[index] for index in keep] + [999]
+    fleet.watch.rearrange(np.array([7, 5, 0, 1, 2, -1]))
     fleet.pools = np.zeros(6, dtype=np.intp)
     fleet.per_s = np.full(6, PER_S)
     fleet.slow, fleet.queue_until_s = np.ones(6), np.zeros(6)
@@ -229,5 +229,7 @@ def test_nothing_is_said_of_a_fleet_without_answers_or_nodes() -> None:
     fleet.per_s[:] = 0.0
     assert fleet.run(10.0) == set()
     nothing = np.zeros(0)
-    jitter = JitterWatch(0.5).update([], TickTimes(nothing, nothing), np.zeros(0, dtype=np.intp), 1)
+    jitter = JitterWatch(StateSettings()).update(
+        TickTimes(nothing, nothing), np.zeros(0, dtype=np.intp), 1.0
+    )
     assert jitter.late.shape == jitter.rise_s.shape == jitter.limit_s.shape == (0,)

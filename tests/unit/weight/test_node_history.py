@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from isocost.weight.node_history import LastValues, Usual, former_places
+from isocost.weight.node_history import LastValues, Usual
 
 NONE = math.nan
 
@@ -22,6 +22,7 @@ def test_a_part_of_the_values_of_the_window_reach_what_is_told() -> None:
     assert value.tolist() == pytest.approx([2.0, NONE, 7.0], nan_ok=True)
     assert count.tolist() == [5, 0, 1]
     assert last.reached_by(0.5, 0.0)[0][0] == 3.0
+    assert last.mean(2.0).tolist() == pytest.approx([4.0, NONE, 7.0], nan_ok=True)
     assert last.reached_by(1.0, -1.0)[0][0] == 0.0
 
 
@@ -47,13 +48,12 @@ def test_the_usual_follows_by_half_after_its_half_life() -> None:
 
 
 def test_rows_follow_their_nodes() -> None:
-    assert former_places([7, 8, 9], [9, 1, 7]).tolist() == [2, -1, 0]
     last, usual = LastValues(3), Usual(10.0)
     for part in (last, usual):
-        part.rearrange(former_places([], [7, 8, 9]))
+        part.rearrange(np.full(3, -1))
     usual.add(last.add(np.array([1.0, 2.0, 3.0]), 0.0))
     usual.add(np.array([1.0, 2.0, 3.0]))
     for part in (last, usual):
-        part.rearrange(former_places([7, 8, 9], [9, 1, 7]))
+        part.rearrange(np.array([2, -1, 0]))
     assert last.reached_by(0.5, -1.0)[0].tolist() == pytest.approx([3.0, NONE, 1.0], nan_ok=True)
     assert usual.mean.tolist() == [3.0, 0.0, 1.0]
