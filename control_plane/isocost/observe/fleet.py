@@ -223,11 +223,17 @@ class FleetObserver:
         self.envoy_shares = by_envoy
         return tuple(SeenVm(vm[1], sequence, shares[vm]) for vm, sequence in live.items())
 
-    def speeds(self, node_ids: Sequence[int], pools: NDArray[np.intp], now_s: float) -> Speeds:
+    def speeds(
+        self,
+        node_ids: Sequence[int],
+        pools: NDArray[np.intp],
+        now_s: float,
+        late: NDArray[np.bool_] | None = None,
+    ) -> Speeds:
         """How fast the nodes are, in the order of ``node_ids``; once per tick. ``pools`` [n]: nodes
-        that should be alike have the same number.
+        that should be alike have the same number; ``late`` [n]: a slow network, not a slow node.
         """
-        return self._speeds.update(self._rows_of(node_ids), pools, now_s)
+        return self._speeds.update(self._rows_of(node_ids), pools, now_s, late)
 
     def outcomes(self, node_id: int) -> dict[str, int]:
         """Outcome counts of a node since it was first seen."""

@@ -71,6 +71,8 @@ class SpeedLearner:
         self._levels = Levels()
         #: Since they were taken last: the same sums without tokens, the seconds that are extra.
         self._tick = np.zeros((0, 4))
+        #: Whose times to the first token say nothing of its speed.
+        self._late = np.zeros(0, dtype=np.bool_)
         #: What was believed last: the pool's line and the node's level.
         self._start_s, self._token_s, self._level = np.zeros(0), np.zeros(0), np.zeros(0)
         self._at_s: float | None = None
@@ -80,19 +82,27 @@ class SpeedLearner:
         new = node_table(nodes).columns(_NUMBERS)
         new[:, _OUTPUT_TOKEN_S] /= 1e3
         expected_s = self._start_s[rows] * new[:, _PREFILLS] + self._token_s[rows] * new[:, _TOKENS]
-        seen = (new[:, _PREFILLS] > 0.0) & (new[:, _PREFILL_S] > 0.0)
+        late = self._late[rows]
+        seen = (new[:, _PREFILLS] > 0.0) & (new[:, _PREFILL_S] > 0.0) & ~late
         log_ratio = np.log(new[seen, _PREFILL_S] / expected_s[seen])
         self._levels.add(rows[seen], new[seen, _PREFILLS], log_ratio)
         extra_s = new[:, _PREFILL_S] - expected_s
         tick = np.column_stack((new[:, _PREFILLS], extra_s, new[:, [_ANSWERS, _OUTPUT_TOKEN_S]]))
         np.add.at(self._tick, rows, tick)
+        new[late, : _PREFILL_S + 1] = 0.0
         new[:, [_PREFILL_S, _OUTPUT_TOKEN_S]] /= self._level[rows, np.newaxis]
         np.add.at(self._sums, rows, new)
 
-    def update(self, rows: Rows, pools: Rows, now_s: float) -> Speeds:
-        """The speeds of ``rows`` [n] at ``now_s``; ``pools`` [n]: nodes that should be alike. Call
+    def update(
+        self, rows: Rows, pools: Rows, now_s: float, late: NDArray[np.bool_] | None = None
+    ) -> Speeds:
+        """The speeds of ``rows`` [n] at ``now_s``; ``pools`` [n]: nodes that should be alike;
+        ``late`` [n]: nodes whose network delays first tokens, which are as fast as their pool. Call
         it once per tick.
         """
+        if late is not None:
+            self._late[rows] = late
+            self._levels.forget(rows[late])
         passed_s = 0.0 if self._at_s is None else max(now_s - self._at_s, 0.0)
         self._at_s = now_s
         self._fade(rows, pools, passed_s)
@@ -120,14 +130,14 @@ class SpeedLearner:
         have = len(self._level)
         self._sums, self._tick = grown(self._sums, rows), grown(self._tick, rows)
         self._start_s, self._token_s = grown(self._start_s, rows), grown(self._token_s, rows)
-        self._level = grown(self._level, rows)
+        self._level, self._late = grown(self._level, rows), grown(self._late, rows)
         self._start_s[have:], self._token_s[have:], self._level[have:] = START_S, PRIOR_TOKEN_S, 1.0
         self._levels.grow(rows)
 
     def keep(self, rows: Rows) -> None:
         """Keep the given rows only, in the given order."""
         self._sums, self._level = self._sums[rows], self._level[rows]
-        self._tick = self._tick[rows]
+        self._tick, self._late = self._tick[rows], self._late[rows]
         self._start_s, self._token_s = self._start_s[rows], self._token_s[rows]
         self._levels.keep(rows)
 

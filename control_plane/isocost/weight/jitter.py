@@ -32,6 +32,9 @@ _OTHERS_S = 1.0
 #: What is usual at a node is forgotten by half after so many ticks with answers: 20 s of steady
 #: traffic, ten times the window.
 _HALF_LIFE = 100.0
+#: However evenly its first tokens, or the tokens after them, came lately: a step of an engine, and
+#: what steps differ by.
+_LEAST_SCATTER_S, _LEAST_OUTPUT_SCATTER_S = 0.01, 0.001
 #: So many ticks with answers tell what is usual: 4 s of steady traffic.
 _KNOWN = 20.0
 
@@ -74,7 +77,8 @@ class JitterWatch:
     def __init__(self, settings: StateSettings) -> None:
         self._settings = settings
         self._extra_s, self._output_token_s = LastValues(_TICKS), LastValues(_TICKS)
-        self._usual_s, self._usual_output_s = Usual(_HALF_LIFE), Usual(_HALF_LIFE)
+        self._usual_s = Usual(_HALF_LIFE, _LEAST_SCATTER_S)
+        self._usual_output_s = Usual(_HALF_LIFE, _LEAST_OUTPUT_SCATTER_S)
         self._late = np.zeros(0, dtype=np.bool_)
         #: When each was last seen to be late.
         self._late_s = np.zeros(0)

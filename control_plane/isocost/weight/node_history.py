@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 from isocost.score.columns import Floats
 from isocost.weight.evidence import Flags
 
+#: A value counts as no farther from the mean than so many of the usual distances, ...
+_MOST = 5.0
+#: ... once so many values have shown what is usual.
+_SETTLED = 10.0
+
 Counts = NDArray[np.intp]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -68,11 +73,13 @@ class Usual:
     """A slow mean of n nodes' values, and their mean distance from it.
 
     A value is forgotten by half after ``half_life`` others, however long that takes: a rest changes
-    nothing.
+    nothing. One that is far off counts as less far, so that a few of them change little. Distances
+    below ``least`` are taken for it there.
     """
 
-    def __init__(self, half_life: float) -> None:
+    def __init__(self, half_life: float, least: float) -> None:
         self._kept = 0.5 ** (1.0 / half_life)
+        self._least = least
         #: How many values are in the means, the old ones for less than one, [n].
         self.weight = np.zeros(0)
         self._sum, self._distances = np.zeros(0), np.zeros(0)
@@ -96,10 +103,14 @@ class Usual:
     def add(self, values: Floats) -> None:
         """Take ``values`` [n], NaN = none."""
         new = np.flatnonzero(~np.isnan(values))
+        distance = np.maximum(self.distance[new], self._least)
+        most = np.where(self.weight[new] < _SETTLED, math.inf, _MOST * distance)
+        mean = self.mean[new]
+        value = np.clip(values[new], mean - most, mean + most)
         self.weight[new] = self._kept * self.weight[new] + 1.0
-        self._sum[new] = self._kept * self._sum[new] + values[new]
-        distance = np.abs(values[new] - self.mean[new])
-        self._distances[new] = self._kept * self._distances[new] + distance
+        self._sum[new] = self._kept * self._sum[new] + value
+        off = np.abs(value - self.mean[new])
+        self._distances[new] = self._kept * self._distances[new] + off
 
 
 def moved(array: NDArray[Scalar], former: Counts, new: float) -> NDArray[Scalar]:

@@ -33,6 +33,8 @@ class Traffic:
         self.rng = np.random.default_rng(seed)
         self.learner = SpeedLearner()
         self.learner.grow(len(token_s))
+        #: Whose network is slow.
+        self.late = np.zeros(len(token_s), dtype=np.bool_)
         self.now_s = 100.0
 
     def run(self, seconds: float, per_s: list[float], unseen: float = 0.0) -> Speeds:
@@ -41,7 +43,7 @@ class Traffic:
             self.now_s += TICK_S
             nodes = [self._observed(row, rate, unseen) for row, rate in enumerate(per_s)]
             self.learner.add(self.rows, nodes)
-            speeds = self.learner.update(self.rows, self.pools, self.now_s)
+            speeds = self.learner.update(self.rows, self.pools, self.now_s, self.late)
         return speeds
 
     def _observed(self, row: int, rate: float, unseen: float) -> NodeObservation:
@@ -184,6 +186,22 @@ def test_what_a_delay_adds_is_extra_and_what_prompts_take_is_not() -> None:
     assert extra_s[:3] == pytest.approx([0.0] * 3, abs=0.01)
     # About one of five first tokens was late.
     assert DELAY_S / 10 < extra_s[3] < DELAY_S / 2
+
+
+def test_a_slow_network_is_no_slow_node() -> None:
+    traffic = Traffic([H100_S] * 4)
+    before = traffic.run(20.0, [10.0] * 4).token_s
+    traffic.slow[3] = 8.0
+    assert traffic.run(4.0, [10.0] * 4).token_s[3] > 4.0 * before[3]
+    late = np.array([False, False, False, True])
+    traffic.late = late
+    assert spread(traffic.run(TICK_S, [10.0] * 4).token_s) < 1.15
+    during = traffic.run(30.0, [10.0] * 4).token_s
+    assert during == pytest.approx(before, rel=0.25)
+    # And what it was late by is no level of it when the delay is over.
+    traffic.slow[3], traffic.late = 1.0, ~late & late
+    for _ in range(40):
+        assert spread(traffic.run(TICK_S, [10.0] * 4).token_s) < 1.15
 
 
 def test_a_tick_tells_what_came_since_the_last_one_and_nothing_where_nothing_came() -> None:

@@ -36,7 +36,7 @@ def test_what_is_one_too_many_makes_room_and_is_told() -> None:
 
 
 def test_the_usual_follows_by_half_after_its_half_life() -> None:
-    usual = Usual(half_life=100.0)
+    usual = Usual(half_life=100.0, least=1.0)
     usual.rearrange(np.array([-1, -1]))
     for _ in range(2000):
         usual.add(np.array([1.0, NONE]))
@@ -47,8 +47,20 @@ def test_the_usual_follows_by_half_after_its_half_life() -> None:
     assert 0.5 < usual.distance[0] < 1.0
 
 
+def test_a_value_that_is_far_off_changes_little_and_many_change_all() -> None:
+    usual = Usual(half_life=100.0, least=0.1)
+    usual.rearrange(np.array([-1]))
+    for _ in range(500):
+        usual.add(np.array([1.0]))
+    usual.add(np.array([1000.0]))
+    assert usual.mean[0] < 1.01
+    for _ in range(1000):
+        usual.add(np.array([1000.0]))
+    assert usual.mean[0] > 950.0
+
+
 def test_rows_follow_their_nodes() -> None:
-    last, usual = LastValues(3), Usual(10.0)
+    last, usual = LastValues(3), Usual(10.0, 1.0)
     for part in (last, usual):
         part.rearrange(np.full(3, -1))
     usual.add(last.add(np.array([1.0, 2.0, 3.0]), 0.0))
