@@ -201,6 +201,17 @@ def test_a_late_node_that_gets_nothing_may_show_itself_again() -> None:
     fleet.seconds_until(1, late=True, within_s=2.5)
 
 
+def test_a_late_node_that_shows_itself_now_and_then_is_noticed_each_time() -> None:
+    fleet = Fleet()
+    fleet.run(20.0)
+    fleet.delay_s[1] = DELAY_S
+    for _ in range(40):
+        fleet.per_s[1] = PER_S
+        fleet.seconds_until(1, late=True, within_s=2.5)
+        fleet.per_s[1] = 0.0
+        fleet.seconds_until(1, late=False, within_s=UNSEEN_S + 2.5)
+
+
 def test_a_late_node_is_not_let_go_before_it_was_well_for_some_time() -> None:
     fleet = Fleet()
     fleet.run(20.0)
@@ -221,7 +232,10 @@ def test_late_nodes_keep_their_places_when_the_roster_changes() -> None:
     fleet.slow, fleet.queue_until_s = np.ones(6), np.zeros(6)
     fleet.delay_s = np.array([0.0, DELAY_S, 0.0, 0.0, 0.0, 0.0])
     assert np.flatnonzero(fleet.tick()).tolist() == [1]
-    assert fleet.run(20.0) == {1}
+    # What is usual is known of those that stay, and of no other.
+    fleet.delay_s[[0, 5]] = 0.3
+    fleet.seconds_until(0, late=True, within_s=2.5)
+    assert np.flatnonzero(fleet.tick()).tolist() == [0, 1]
 
 
 def test_nothing_is_said_of_a_fleet_without_answers_or_nodes() -> None:
