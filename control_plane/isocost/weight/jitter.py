@@ -15,7 +15,7 @@ from isocost.config import StateSettings
 from isocost.observe.speeds import TickTimes
 from isocost.score.columns import Floats
 from isocost.weight.evidence import Flags
-from isocost.weight.node_history import Counts, LastValues, Usual, moved
+from isocost.weight.node_history import Counts, LastTicks, Usual, moved
 
 #: Long enough for several ticks with answers, short enough to be in time.
 WINDOW_S = 2.0
@@ -76,7 +76,7 @@ class JitterWatch:
 
     def __init__(self, settings: StateSettings) -> None:
         self._settings = settings
-        self._extra_s, self._output_token_s = LastValues(_TICKS), LastValues(_TICKS)
+        self._extra_s, self._output_token_s = LastTicks(_TICKS), LastTicks(_TICKS)
         self._usual_s = Usual(_HALF_LIFE, _LEAST_SCATTER_S)
         self._usual_output_s = Usual(_HALF_LIFE, _LEAST_OUTPUT_SCATTER_S)
         self._late = np.zeros(0, dtype=np.bool_)

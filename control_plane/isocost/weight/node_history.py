@@ -20,53 +20,51 @@ Counts = NDArray[np.intp]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-class LastValues:
-    """The last values of n nodes, at most ``most`` of each, with their times."""
+class LastTicks:
+    """The values of n nodes in the last ``most`` ticks, NaN where a tick brought none."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._values, self._at_s = np.zeros((0, most)), np.zeros((0, most))
-        #: Where each node's next one goes.
-        self._next = np.zeros(0, dtype=np.intp)
+        self._values = np.full((most, 0), math.nan)
+        self._at_s = np.full(most, -math.inf)
+        #: Where the next tick goes.
+        self._next = 0
 
     def rearrange(self, former: Counts) -> None:
         """Follow a new roster: ``former`` [n] is each node's place in the old one, -1 = none."""
-        self._values = moved(self._values, former, math.nan)
-        self._at_s = moved(self._at_s, former, -math.inf)
-        self._next = moved(self._next, former, 0)
+        self._values = moved(self._values.T, former, math.nan).T.copy()
 
     def add(self, values: Floats, now_s: float) -> Floats:
-        """Take ``values`` [n], NaN = none; the ones that make room for them, [n], NaN = none."""
-        left = np.full_like(values, math.nan)
-        new = np.flatnonzero(~np.isnan(values))
-        place = self._next[new]
-        left[new] = self._values[new, place]
-        self._values[new, place], self._at_s[new, place] = values[new], now_s
-        self._next[new] = (place + 1) % self._most
+        """Take the ``values`` [n] of a tick; those of the tick that makes room for it, [n]."""
+        left: Floats = self._values[self._next].copy()
+        self._values[self._next], self._at_s[self._next] = values, now_s
+        self._next = (self._next + 1) % len(self._at_s)
         return left
 
     def reached_by(self, part: float, since_s: float) -> tuple[Floats, Counts]:
         """Of the values after ``since_s``, [n]: the largest that at least ``part`` in (0,1] of them
         reach, NaN without any; and how many they are.
         """
-        fresh = self._at_s > since_s
-        count = np.count_nonzero(fresh, axis=1)
-        ordered = np.sort(np.where(fresh, self._values, math.inf), axis=1)
+        # NaN comes last.
+        ordered = np.sort(self._values[self._at_s > since_s], axis=0)
+        if not len(ordered):
+            nothing = self._values[0]
+            return np.full_like(nothing, math.nan), np.zeros(nothing.shape, dtype=np.intp)
+        count = np.count_nonzero(~np.isnan(ordered), axis=0)
         place = np.maximum(count - np.ceil(part * count).astype(np.intp), 0)
-        value = np.take_along_axis(ordered, place[:, np.newaxis], axis=1)[:, 0]
-        return np.where(count > 0, value, math.nan), count
+        return np.take_along_axis(ordered, place[np.newaxis], axis=0)[0], count
 
     def mean(self, since_s: float) -> Floats:
         """Of the values after ``since_s``, [n]: NaN without any."""
-        fresh = self._at_s > since_s
-        count = np.count_nonzero(fresh, axis=1)
-        total: Floats = np.sum(self._values, axis=1, where=fresh)
+        values = self._values[self._at_s > since_s]
+        known = ~np.isnan(values)
+        total: Floats = np.sum(values, axis=0, where=known)
+        count = np.count_nonzero(known, axis=0)
         nothing = np.full_like(total, math.nan)
         result: Floats = np.divide(total, count, out=nothing, where=count > 0)
         return result
 
     def forget(self, nodes: Flags) -> None:
-        self._values[nodes], self._at_s[nodes] = math.nan, -math.inf
+        self._values[:, nodes] = math.nan
 
 
 class Usual:

@@ -1,4 +1,4 @@
-"""Of each node the last values of a window, and a slow mean of what left it."""
+"""Of each node the values of the last ticks, and a slow mean of those that left."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from isocost.weight.node_history import LastValues, Usual
+from isocost.weight.node_history import LastTicks, Usual
 
 NONE = math.nan
 
 
 def test_a_part_of_the_values_of_the_window_reach_what_is_told() -> None:
-    last = LastValues(10)
+    last = LastTicks(10)
     last.rearrange(np.array([-1, -1, -1]))
     for tick in range(6):
         last.add(np.array([float(tick), NONE, 7.0 if tick == 5 else NONE]), float(tick))
@@ -26,13 +26,26 @@ def test_a_part_of_the_values_of_the_window_reach_what_is_told() -> None:
     assert last.reached_by(1.0, -1.0)[0][0] == 0.0
 
 
-def test_what_is_one_too_many_makes_room_and_is_told() -> None:
-    last = LastValues(2)
+def test_the_tick_that_makes_room_is_told() -> None:
+    last = LastTicks(2)
     last.rearrange(np.array([-1]))
-    left = [last.add(np.array([value]), value)[0] for value in (1.0, NONE, 2.0, 3.0, 4.0)]
-    assert left == pytest.approx([NONE, NONE, NONE, 1.0, 2.0], nan_ok=True)
+    left = [
+        last.add(np.array([value]), at_s)[0] for at_s, value in enumerate((1.0, NONE, 3.0, 4.0))
+    ]
+    assert left == pytest.approx([NONE, NONE, 1.0, NONE], nan_ok=True)
     last.forget(np.array([True]))
     assert last.reached_by(0.5, -math.inf)[1].tolist() == [0]
+
+
+def test_without_a_tick_in_the_window_nothing_is_known() -> None:
+    last = LastTicks(2)
+    last.rearrange(np.array([-1, -1]))
+    for window_s in (-1.0, 5.0):
+        value, count = last.reached_by(0.8, window_s)
+        assert np.isnan(value).all()
+        assert count.tolist() == [0, 0]
+        assert np.isnan(last.mean(window_s)).all()
+        last.add(np.array([1.0, 2.0]), 1.0)
 
 
 def test_the_usual_follows_by_half_after_its_half_life() -> None:
@@ -60,7 +73,7 @@ def test_a_value_that_is_far_off_changes_little_and_many_change_all() -> None:
 
 
 def test_rows_follow_their_nodes() -> None:
-    last, usual = LastValues(3), Usual(10.0, 1.0)
+    last, usual = LastTicks(3), Usual(10.0, 1.0)
     for part in (last, usual):
         part.rearrange(np.full(3, -1))
     usual.add(last.add(np.array([1.0, 2.0, 3.0]), 0.0))
