@@ -132,6 +132,9 @@ class StateSettings(StrictSettings):
 
     #: By chance a score is too good once or twice; three ticks in a row is document A's rule.
     anomaly_ticks: int = Field(3, ge=1)
+    #: What is left to a node whose latency rose without load. Of the whole traffic that is less
+    #: than half of a fair share, in a fleet of any size, and still shows when it is well again.
+    jitter_share: float = Field(0.25, gt=0, le=1)
     #: A page that stands still for this long while answers come is stale: its counters move with
     #: each token.
     frozen_s: float = Field(3.0, ge=1)

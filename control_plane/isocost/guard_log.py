@@ -18,6 +18,7 @@ _WORDS = {
     "frozen": "its engine's page stands still while answers come: taken as stale",
     "idle_stuck": "its engine says that it works and gets nowhere, with nothing of ours: tried",
     "anomaly": "its entropy is far below what its open requests make: halved",
+    "jitter": "its first tokens come later than before, without load: a part of its share is left",
 }
 
 log = logging.getLogger(__name__)

@@ -203,7 +203,8 @@ class Pipeline:
             overrides,
             self._config.weight,
         )
-        speeds = self._observer.speeds(node_ids, constants.pool, now_s)
+        late = scored.jitter.late
+        speeds = self._observer.speeds(node_ids, constants.pool, now_s, late)
         request = self._requests.update(observed, self._observer.history.mean_output_tokens, now_s)
         speed = relative_speed(speeds, request, constants.capacity)
         latest = Latest(

@@ -60,6 +60,8 @@ def why(latest: Latest, index: int, config: ControlPlaneConfig) -> dict[str, obj
         "state": standing.state.name.lower(),
         "reason": standing.reason.value,
         "guards": latest.scored.names(index),
+        "late_ms": _known_ms(latest.scored.jitter.rise_s[index]),
+        "late_limit_ms": _known_ms(latest.scored.jitter.limit_s[index]),
         **{
             name: {"value": _finite(value), "terms": [term.json() for term in terms]}
             for name, (value, terms) in parts.items()
@@ -176,6 +178,11 @@ def _same(used: float) -> float:
 
 def _left(used: float) -> float:
     return min(max(1.0 - used, 0.0), 1.0)
+
+
+def _known_ms(seconds: float) -> float | None:
+    """None where it is not known (NaN)."""
+    return float(seconds) * 1e3 if math.isfinite(seconds) else None
 
 
 def _finite(value: float) -> float | str:

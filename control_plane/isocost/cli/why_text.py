@@ -21,7 +21,10 @@ _PARTS = {
 def why_text(answer: Mapping[str, Any]) -> str:
     lines = [f"{answer['name']}: {answer['state']} ({answer['reason']}), policy {answer['policy']}"]
     if answer["guards"]:
-        lines.append(f"not believed: {', '.join(answer['guards'])}")
+        lines.append(f"doubted by: {', '.join(answer['guards'])}")
+    if answer["late_ms"] is not None:
+        late, limit = _cell(answer["late_ms"]), _cell(answer["late_limit_ms"])
+        lines.append(f"first tokens {late} ms later than load explains and usual; limit {limit} ms")
     for key, (title, how) in _PARTS.items():
         part = answer[key]
         rows = [_TITLES, *(_row(term) for term in part["terms"])]

@@ -16,7 +16,7 @@ from isocost.observe.latency import LastMeans, Latency
 from isocost.observe.placements import Placements
 from isocost.observe.rows import RowNumbers
 from isocost.observe.shares import VmShares
-from isocost.observe.speeds import SpeedLearner, Speeds
+from isocost.observe.speeds import SpeedLearner, Speeds, TickTimes
 from isocost.observe.window import SlidingSums, grown
 from isocost.observe.workers import WorkerCount, Workers
 
@@ -103,6 +103,7 @@ class Observed:
     the evidence window, ``total`` since the node was first seen; so is ``ended``, the requests that
     the node ended itself. ``failed_in_a_row`` counts the failures since its last good answer, the
     last of them at ``last_failed_s``. ``output_tokens`` are those of its answers since then.
+    ``times`` are of this tick alone.
     """
 
     in_flight: NDArray[np.int64]
@@ -118,6 +119,7 @@ class Observed:
     failed_in_a_row: NDArray[np.int64]
     last_failed_s: NDArray[np.float64]
     output_tokens: NDArray[np.int64]
+    times: TickTimes
 
 
 class FleetObserver:
@@ -186,7 +188,7 @@ class FleetObserver:
         self._workers.apply(envoy, count, now_s)
 
     def view(self, node_ids: Sequence[int], now_s: float) -> Observed:
-        """The state at ``now_s``, in the order of ``node_ids``."""
+        """The state at ``now_s``, in the order of ``node_ids``; once per tick."""
         self._in_flight.expire(now_s)
         self._workers.expire(now_s)
         in_flight, open_age_s_sum = self._in_flight.totals(node_ids, now_s)
@@ -208,6 +210,7 @@ class FleetObserver:
             failed_in_a_row=self._in_a_row[rows],
             last_failed_s=self._last_failed_s[rows],
             output_tokens=self._output_tokens[rows],
+            times=self._speeds.take(rows),
         )
 
     def seen(self, now_s: float) -> tuple[SeenVm, ...]:
@@ -220,11 +223,17 @@ class FleetObserver:
         self.envoy_shares = by_envoy
         return tuple(SeenVm(vm[1], sequence, shares[vm]) for vm, sequence in live.items())
 
-    def speeds(self, node_ids: Sequence[int], pools: NDArray[np.intp], now_s: float) -> Speeds:
+    def speeds(
+        self,
+        node_ids: Sequence[int],
+        pools: NDArray[np.intp],
+        now_s: float,
+        late: NDArray[np.bool_] | None = None,
+    ) -> Speeds:
         """How fast the nodes are, in the order of ``node_ids``; once per tick. ``pools`` [n]: nodes
-        that should be alike have the same number.
+        that should be alike have the same number; ``late`` [n]: a slow network, not a slow node.
         """
-        return self._speeds.update(self._rows_of(node_ids), pools, now_s)
+        return self._speeds.update(self._rows_of(node_ids), pools, now_s, late)
 
     def outcomes(self, node_id: int) -> dict[str, int]:
         """Outcome counts of a node since it was first seen."""

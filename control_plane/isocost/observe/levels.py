@@ -64,6 +64,10 @@ class Levels:
         result: Floats = np.exp(np.where(known, middle, 0.0) * part)
         return result
 
+    def forget(self, rows: Rows) -> None:
+        """As if these nodes were new."""
+        self._ticks[rows] = 0
+
     def grow(self, rows: int) -> None:
         self._count, self._log_sum = grown(self._count, rows), grown(self._log_sum, rows)
         self._last, self._ticks = grown(self._last, rows), grown(self._ticks, rows)

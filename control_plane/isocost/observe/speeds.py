@@ -46,6 +46,17 @@ class Speeds:
     learned: NDArray[np.bool_]
 
 
+@dataclass(frozen=True)
+class TickTimes:
+    """What one tick saw of n nodes, each [n]; NaN where nothing came. ``extra_s``: by how much
+    first tokens came later, on average, than the tokens that were pending explain at the pool's
+    speed; it may be negative. ``output_token_s``: seconds per token of the answers that ended.
+    """
+
+    extra_s: Floats
+    output_token_s: Floats
+
+
 class SpeedLearner:
     """One row per node; rows are given out by the owner, who calls ``grow`` before it uses one.
 
@@ -58,6 +69,10 @@ class SpeedLearner:
         #: Sums, with times as they would be at the pool's level.
         self._sums = np.zeros((0, 5))
         self._levels = Levels()
+        #: Since they were taken last: the same sums without tokens, the seconds that are extra.
+        self._tick = np.zeros((0, 4))
+        #: Whose times to the first token say nothing of its speed.
+        self._late = np.zeros(0, dtype=np.bool_)
         #: What was believed last: the pool's line and the node's level.
         self._start_s, self._token_s, self._level = np.zeros(0), np.zeros(0), np.zeros(0)
         self._at_s: float | None = None
@@ -67,16 +82,27 @@ class SpeedLearner:
         new = node_table(nodes).columns(_NUMBERS)
         new[:, _OUTPUT_TOKEN_S] /= 1e3
         expected_s = self._start_s[rows] * new[:, _PREFILLS] + self._token_s[rows] * new[:, _TOKENS]
-        seen = (new[:, _PREFILLS] > 0.0) & (new[:, _PREFILL_S] > 0.0)
+        late = self._late[rows]
+        seen = (new[:, _PREFILLS] > 0.0) & (new[:, _PREFILL_S] > 0.0) & ~late
         log_ratio = np.log(new[seen, _PREFILL_S] / expected_s[seen])
         self._levels.add(rows[seen], new[seen, _PREFILLS], log_ratio)
+        extra_s = new[:, _PREFILL_S] - expected_s
+        tick = np.column_stack((new[:, _PREFILLS], extra_s, new[:, [_ANSWERS, _OUTPUT_TOKEN_S]]))
+        np.add.at(self._tick, rows, tick)
+        new[late, : _PREFILL_S + 1] = 0.0
         new[:, [_PREFILL_S, _OUTPUT_TOKEN_S]] /= self._level[rows, np.newaxis]
         np.add.at(self._sums, rows, new)
 
-    def update(self, rows: Rows, pools: Rows, now_s: float) -> Speeds:
-        """The speeds of ``rows`` [n] at ``now_s``; ``pools`` [n]: nodes that should be alike. Call
+    def update(
+        self, rows: Rows, pools: Rows, now_s: float, late: NDArray[np.bool_] | None = None
+    ) -> Speeds:
+        """The speeds of ``rows`` [n] at ``now_s``; ``pools`` [n]: nodes that should be alike;
+        ``late`` [n]: nodes whose network delays first tokens, which are as fast as their pool. Call
         it once per tick.
         """
+        if late is not None:
+            self._late[rows] = late
+            self._levels.forget(rows[late])
         passed_s = 0.0 if self._at_s is None else max(now_s - self._at_s, 0.0)
         self._at_s = now_s
         self._fade(rows, pools, passed_s)
@@ -94,17 +120,24 @@ class SpeedLearner:
             token_s[pools] * level, output_token_s[pools] * level, count[pools] >= _LEARNED
         )
 
+    def take(self, rows: Rows) -> TickTimes:
+        """The times of ``rows`` [n] since this was asked last; once per tick."""
+        prefills, extra_s, answers, output_s = self._tick[rows].T
+        self._tick[:] = 0.0
+        return TickTimes(_mean(extra_s, prefills), _mean(output_s, answers))
+
     def grow(self, rows: int) -> None:
         have = len(self._level)
-        self._sums = grown(self._sums, rows)
+        self._sums, self._tick = grown(self._sums, rows), grown(self._tick, rows)
         self._start_s, self._token_s = grown(self._start_s, rows), grown(self._token_s, rows)
-        self._level = grown(self._level, rows)
+        self._level, self._late = grown(self._level, rows), grown(self._late, rows)
         self._start_s[have:], self._token_s[have:], self._level[have:] = START_S, PRIOR_TOKEN_S, 1.0
         self._levels.grow(rows)
 
     def keep(self, rows: Rows) -> None:
         """Keep the given rows only, in the given order."""
         self._sums, self._level = self._sums[rows], self._level[rows]
+        self._tick, self._late = self._tick[rows], self._late[rows]
         self._start_s, self._token_s = self._start_s[rows], self._token_s[rows]
         self._levels.keep(rows)
 
@@ -113,6 +146,10 @@ class SpeedLearner:
         left = np.full(len(self._sums), 0.5 ** (passed_s / _HALF_LIFE_S))
         left[rows] = np.maximum(left[rows], np.minimum(_KEPT / np.maximum(count, _KEPT), 1.0))
         self._sums *= left[:, np.newaxis]
+
+
+def _mean(total: Floats, count: Floats) -> Floats:
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0.0)
 
 
 def _per_pool(values: Floats, pools: Rows) -> Floats:

@@ -354,6 +354,7 @@ class FleetStates:
         factor = np.zeros(len(table.lives))
         factor[table.state == NodeState.SERVING] = 1.0
         factor[table.state == NodeState.SUSPECT] = settings.suspect_share
+        factor[table.doubt == DOUBT_CODES[Reason.JITTER]] = settings.jitter_share
         warming = table.state == NodeState.WARMING
         factor[warming] = ramp(now_s - table.since_s[warming], settings)
         factor *= share

@@ -21,18 +21,20 @@ from isocost.weight.clocks import ClockWatch
 from isocost.weight.evidence import Flags
 from isocost.weight.gauges import GaugeWatch
 from isocost.weight.guarded import Guarded
+from isocost.weight.jitter import Jitter, JitterWatch
 from isocost.weight.standing import Reason
 
 
 @dataclass(frozen=True)
 class Scored:
     """What is left to score the n nodes with. ``found`` [n] is what each guard found, by its name:
-    ``clock_skew``, ``frozen``, ``idle_stuck``, ``anomaly``.
+    ``clock_skew``, ``frozen``, ``idle_stuck``, ``anomaly``, ``jitter``.
     """
 
     telemetry: FleetTelemetry
     terms: EntropyTerms
     ages: OpenAges
+    jitter: Jitter
     found: Mapping[str, Flags]
     guarded: Guarded
 
@@ -50,6 +52,7 @@ class Guards:
         self._clocks = ClockWatch()
         self._gauges = GaugeWatch(states)
         self._anomaly = AnomalyWatch(states)
+        self._jitter = JitterWatch(states)
 
     def tick(
         self,
@@ -66,6 +69,7 @@ class Guards:
             self._clocks.rearrange(former)
             self._gauges.rearrange(former, now_s)
             self._anomaly.rearrange(former)
+            self._jitter.rearrange(former)
             self._nodes = nodes
         gauges = self._gauges.update(telemetry, observed, now_s)
         telemetry = gauges.applied(telemetry)
@@ -74,15 +78,19 @@ class Guards:
         terms = entropy_terms(telemetry, ages.sum_s, constants.capacity, self._entropy)
         known = explained(telemetry, terms, constants.kv_bytes_per_token, observed, self._entropy)
         anomalous = self._anomaly.update(terms.whole, known, now_s)
+        jitter = self._jitter.update(observed.times, constants.pool, now_s)
         doubts = dict.fromkeys(np.flatnonzero(anomalous).tolist(), Reason.ANOMALY)
+        # Of both the one that takes more of the share.
+        doubts |= dict.fromkeys(np.flatnonzero(jitter.late).tolist(), Reason.JITTER)
         stuck = tuple(np.flatnonzero(gauges.newly).tolist())
         found = {
             "clock_skew": skewed,
             "frozen": gauges.frozen,
             "idle_stuck": gauges.idle_stuck,
             "anomaly": anomalous,
+            "jitter": jitter.late,
         }
-        return Scored(telemetry, terms, ages, found, Guarded(doubts, stuck))
+        return Scored(telemetry, terms, ages, jitter, found, Guarded(doubts, stuck))
 
 
 def _former(before: Sequence[Node], nodes: Sequence[Node]) -> NDArray[np.intp]:

@@ -75,7 +75,8 @@ class LifeTable:
         #: An Action: what each node's hardware does to it now.
         self.hardware = np.zeros(count, dtype=np.int8)
         self._untold = np.zeros(count, dtype=np.bool_)
-        self._doubt = np.zeros(count, dtype=np.int8)
+        #: One of DOUBT_CODES, or none: why each is a suspect for as long as that is true.
+        self.doubt = np.zeros(count, dtype=np.int8)
         #: What a node had served when its trial began.
         self._good = np.zeros(count)
         self._failed = np.zeros(count)
@@ -99,7 +100,7 @@ class LifeTable:
         self.hardware[index] = life.out_by_hardware
         draining = life.state is NodeState.DRAINING
         self._ordered[index] = draining and not life.out_by_hardware
-        self._doubt[index] = DOUBT_CODES.get(reason, NO_DOUBT) if suspect else NO_DOUBT
+        self.doubt[index] = DOUBT_CODES.get(reason, NO_DOUBT) if suspect else NO_DOUBT
         if life.trial is not None:
             self._good[index] = life.trial.before.good
             self._failed[index] = life.trial.before.failed
@@ -149,9 +150,9 @@ class LifeTable:
             (now_s >= self._due_s + stuck_s)
             | (serving & (news.has_telemetry == self._untold))
             | ((serving | warming) & (news.doubt != NO_DOUBT))
-            | ((self._doubt != NO_DOUBT) & (news.doubt != self._doubt))
+            | ((self.doubt != NO_DOUBT) & (news.doubt != self.doubt))
             | ((serving | held) & caused & (cause != self._cause))
-            | (held & (self._doubt == NO_DOUBT) & (now_s - self._poor_s >= settings.clean_s))
+            | (held & (self.doubt == NO_DOUBT) & (now_s - self._poor_s >= settings.clean_s))
             | (self.trial & decided)
         )
         return mask

@@ -18,6 +18,7 @@ from isocost.observe.speeds import (
 
 TICK_S = 0.2
 H100_S, A100_S = 25e-6, 70e-6
+DELAY_S = 0.2
 
 
 class Traffic:
@@ -32,6 +33,8 @@ class Traffic:
         self.rng = np.random.default_rng(seed)
         self.learner = SpeedLearner()
         self.learner.grow(len(token_s))
+        #: Whose network is slow.
+        self.late = np.zeros(len(token_s), dtype=np.bool_)
         self.now_s = 100.0
 
     def run(self, seconds: float, per_s: list[float], unseen: float = 0.0) -> Speeds:
@@ -40,7 +43,7 @@ class Traffic:
             self.now_s += TICK_S
             nodes = [self._observed(row, rate, unseen) for row, rate in enumerate(per_s)]
             self.learner.add(self.rows, nodes)
-            speeds = self.learner.update(self.rows, self.pools, self.now_s)
+            speeds = self.learner.update(self.rows, self.pools, self.now_s, self.late)
         return speeds
 
     def _observed(self, row: int, rate: float, unseen: float) -> NodeObservation:
@@ -167,6 +170,52 @@ def test_longer_times_never_make_a_node_faster(
         return float(learner.update(row, row, 0.0).token_s[0])
 
     assert 0.0 < token_s(1.0) <= token_s(longer) * (1 + 1e-9) < np.inf
+
+
+def test_what_a_delay_adds_is_extra_and_what_prompts_take_is_not() -> None:
+    traffic = Traffic([H100_S] * 4)
+    traffic.run(20.0, [20.0] * 4)
+    traffic.learner.take(traffic.rows)
+    tick_s = []
+    for _ in range(100):
+        traffic.run(TICK_S, [20.0] * 4)
+        late = [NodeObservation(3, prefill=PrefillSums(1.0, 1000.0, 0.06 + DELAY_S))]
+        traffic.learner.add(traffic.rows[3:], late)
+        tick_s.append(traffic.learner.take(traffic.rows).extra_s)
+    extra_s = np.nanmean(tick_s, axis=0)
+    assert extra_s[:3] == pytest.approx([0.0] * 3, abs=0.01)
+    # About one of five first tokens was late.
+    assert DELAY_S / 10 < extra_s[3] < DELAY_S / 2
+
+
+def test_a_slow_network_is_no_slow_node() -> None:
+    traffic = Traffic([H100_S] * 4)
+    before = traffic.run(20.0, [10.0] * 4).token_s
+    traffic.slow[3] = 8.0
+    assert traffic.run(4.0, [10.0] * 4).token_s[3] > 4.0 * before[3]
+    late = np.array([False, False, False, True])
+    traffic.late = late
+    assert spread(traffic.run(TICK_S, [10.0] * 4).token_s) < 1.15
+    during = traffic.run(30.0, [10.0] * 4).token_s
+    assert during == pytest.approx(before, rel=0.25)
+    # And what it was late by is no level of it when the delay is over.
+    traffic.slow[3], traffic.late = 1.0, ~late & late
+    for _ in range(40):
+        assert spread(traffic.run(TICK_S, [10.0] * 4).token_s) < 1.15
+
+
+def test_a_tick_tells_what_came_since_the_last_one_and_nothing_where_nothing_came() -> None:
+    learner = SpeedLearner()
+    learner.grow(2)
+    rows = np.arange(2, dtype=np.intp)
+    prefill = PrefillSums(2.0, 1000.0, 2 * START_S + 1000 * PRIOR_TOKEN_S + 0.5)
+    for tpot_ms_sum in (20.0, 70.0):
+        answers = [NodeObservation(0, prefill=prefill, tpot_count=3, tpot_ms_sum=tpot_ms_sum)]
+        learner.add(rows[:1], answers)
+    times = learner.take(rows)
+    assert times.extra_s.tolist() == pytest.approx([0.25, np.nan], nan_ok=True)
+    assert times.output_token_s.tolist() == pytest.approx([0.015, np.nan], nan_ok=True)
+    assert np.isnan(learner.take(rows).extra_s).all()
 
 
 def test_times_shorter_than_the_usual_start_teach_as_well() -> None:

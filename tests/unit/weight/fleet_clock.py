@@ -19,7 +19,7 @@ from isocost.model import (
     Signal,
     measured,
 )
-from isocost.observe.batch import Batch, NodeObservation
+from isocost.observe.batch import NO_PREFILLS, Batch, NodeObservation, PrefillSums
 from isocost.observe.fleet import FleetObserver, Observed
 from isocost.score.constants import roster_constants
 from isocost.weight.fleet_states import FleetState, FleetStates, Orders
@@ -30,6 +30,8 @@ from tests.unit.hardware_samples import TAKEN_S
 
 TICK_S = 0.2
 LOST_AFTER_S = 3.0
+#: The prompts of nodes that stream, and what they take.
+PROMPT_TOKENS, PROMPT_S = 500.0, 0.05
 
 Outcomes = dict[str, int]
 
@@ -41,8 +43,9 @@ class FleetClock:
     anything; ``frozen`` engines work on nothing; ``without_counters`` have pages without tokens;
     ``steps`` is what a page says whose tokens count at a request's end; ``engine_running`` is what
     a page says where that is not what is open, and ``engine_waiting`` what it says of its queue;
-    pages in ``still`` repeat what they said last, those in ``page_hangs`` do not come; ``gpus`` are
-    those of nodes whose hardware a test is about.
+    pages in ``still`` repeat what they said last, those in ``page_hangs`` do not come;
+    ``late_s`` is by how much first tokens are late, of nodes that stream; ``gpus`` are those of
+    nodes whose hardware a test is about.
     """
 
     def __init__(self, *names: str, settings: StateSettings | None = None) -> None:
@@ -65,6 +68,7 @@ class FleetClock:
         self.engine_running: dict[str, Signal] = {}
         self.engine_waiting: dict[str, Signal] = {}
         self.still: set[str] = set()
+        self.late_s: dict[str, float] = {}
         self.gpus: dict[str, GpuSample] = {}
         self.transitions: list[Transition] = []
         self.state: FleetState
@@ -182,8 +186,13 @@ class FleetClock:
         if item.name not in self.frozen and (opened or news):
             self._tokens[item.name] += 10
         age_s = sum(self.now_s - since_s for since_s in opened)
+        answers, late_s = news["succeeded"], self.late_s.get(item.name)
+        first_s = None if late_s is None else PROMPT_S + late_s
         return NodeObservation(
             item.id,
+            prefill=PrefillSums(answers, answers * PROMPT_TOKENS, answers * first_s)
+            if first_s is not None
+            else NO_PREFILLS,
             in_flight=len(opened),
             open_age_s_sum=age_s,
             output_tokens=10 * news["succeeded"],

@@ -1,0 +1,27 @@
+"""The lines above the tables of ``isocost nodes --why``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isocost.cli.why_text import why_text
+
+TABLES = ("weight", "entropy", "share", "predicted_s")
+
+
+def answer(**more: object) -> dict[str, Any]:
+    known = {"guards": [], "late_ms": None, "late_limit_ms": None}
+    standing = {"name": "gpu-3", "state": "suspect", "reason": "jitter", "policy": "equal_cost"}
+    return standing | known | {name: {"value": 1.0, "terms": []} for name in TABLES} | more
+
+
+@pytest.mark.parametrize("late_ms", [182.04, 0.0, -3.0])
+def test_by_how_much_first_tokens_are_late_is_told_where_it_is_known(late_ms: float) -> None:
+    lines = why_text(answer(guards=["jitter"], late_ms=late_ms, late_limit_ms=50.0)).splitlines()
+    assert lines[0] == "gpu-3: suspect (jitter), policy equal_cost"
+    assert lines[1] == "doubted by: jitter"
+    late = "first tokens {:.4g} ms later than load explains and usual; limit 50 ms"
+    assert lines[2] == late.format(late_ms)
+    assert len(why_text(answer()).splitlines()) == len(lines) - 2
