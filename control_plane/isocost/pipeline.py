@@ -37,6 +37,7 @@ from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants, roster_constants
 from isocost.score.fit import ModelFit
 from isocost.score.health_table import Action
+from isocost.score.model_engines import model_engines
 from isocost.score.model_rows import ModelRows, model_rows
 from isocost.score.telemetry import fleet_telemetry
 from isocost.weight.by_model import ByModel, by_model
@@ -180,14 +181,15 @@ class Pipeline:
             version, content = encode_roster(rows.nodes)
             roster = version, roster_resources(version, content)
             node_ids = tuple(node.id for node in nodes)
-            constants = row_constants = roster_constants(nodes, self._config.entropy)
-            if rows.differ:
-                row_constants = roster_constants(rows.nodes, self._config.entropy)
+            constants = roster_constants(nodes, self._config.entropy)
+            row_constants = roster_constants(rows.nodes, self._config.entropy)
             self._observer.keep(node_ids, rows.parents)
         observed, of_rows = self._observed(rows, node_ids, now_s)
         overrides = self.manual.overrides | dict.fromkeys(fitted.barred, _NOTHING)
         orders = self._orders(overrides, unix_ms / 1e3)
         telemetry = fleet_telemetry(constants.kv_bytes_per_token, samples, ages_s)
+        engines = model_engines(rows, row_constants.kv_bytes_per_token, samples, ages_s)
+        telemetry = telemetry if engines is None else engines.on_nodes(telemetry)
         offsets_s = np.array(clock_offsets_s, dtype=np.float64)
         scored = self._guards.tick(nodes, telemetry, offsets_s, observed, constants, now_s)
         state = self._states.tick(
@@ -217,6 +219,7 @@ class Pipeline:
         request = self._requests.update(observed, self._observer.history.mean_output_tokens, now_s)
         table_numbers = by_model(
             rows,
+            engines,
             decision,
             observed,
             of_rows,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from isocost.config import WeightSettings
 from isocost.observe.fleet import Observed
 from isocost.observe.speeds import Speeds
 from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants
+from isocost.score.model_engines import ModelEngines
 from isocost.score.model_rows import ModelRows
 from isocost.weight.capacity import capacity, relative_speed
 from isocost.weight.cost import Costs, costs
@@ -32,6 +35,7 @@ class ByModel:
 
 def by_model(
     rows: ModelRows,
+    engines: ModelEngines | None,
     nodes: Decision,
     of_nodes: Observed,
     of_rows: Observed,
@@ -42,14 +46,15 @@ def by_model(
     settings: WeightSettings,
 ) -> ByModel:
     """``nodes`` and ``of_nodes`` are of the n nodes, ``of_rows``, ``constants`` and ``speeds`` of
-    the m rows. Where each node is one row its decision is the row's; else a row has the weight that
-    its own model's latency gives it, and the entropy, which is what the cards carry, of its node.
+    the m rows. Where each node is one row (``engines``: None) its decision is the row's; else a row
+    has the weight that its own model's latency and KV cache give it, and the entropy, which is what
+    the cards carry, of its node.
     """
     decision, seen, node_of = nodes, of_rows, rows.node_of
-    if rows.differ:
+    if engines is not None:
         by_row = decide(
             rows.nodes,
-            nodes.telemetry.of(node_of),
+            engines.on_rows(nodes.telemetry),
             nodes.entropy_terms.of(node_of),
             of_rows,
             nodes.state.of(node_of),
@@ -57,10 +62,10 @@ def by_model(
             settings,
         )
         decision = replace(by_row, entropy=nodes.entropy[node_of])
-        # The engines' queues are told for the whole node.
+        # Where the queue is told for the whole node, what all its rows have open is in it.
         seen = replace(
             of_rows,
-            in_flight=of_nodes.in_flight[node_of],
+            in_flight=np.where(engines.told, of_rows.in_flight, of_nodes.in_flight[node_of]),
             in_flight_known=of_nodes.in_flight_known[node_of],
         )
     speed = relative_speed(speeds, request, constants.capacity)

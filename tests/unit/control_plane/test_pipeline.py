@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Set
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from isocost.discovery.registry import Registry
 from isocost.discovery.report import AgentReport
 from isocost.errors import RejectedError
 from isocost.manual import Manual, Note
-from isocost.model import Model, NodeSample, NodeState
+from isocost.model import Model, NodeSample, NodeState, measured
 from isocost.observe.batch import Answer, Batch, NodeObservation, Placement, PrefillSums
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import ENDPOINT_WEIGHTS_S, Pipeline
@@ -544,3 +545,27 @@ def test_the_queue_of_one_model_is_none_of_the_other_s_on_the_same_node() -> Non
     latest = bench.pipeline.latest
     assert latest is not None
     assert latest.observed.in_flight.tolist() == [0, 10]
+
+
+def heard(*samples: NodeSample) -> Table:
+    """The table beside a gateway that has nothing open."""
+    bench = serving(*samples)
+    bench.observer.apply(Batch("edge", 1, 1, ()), 0.5)
+    bench.run(0.8, *samples)
+    return bench.table()
+
+
+def test_each_model_has_the_kv_cache_of_its_own_engine_where_the_page_tells_them_apart() -> None:
+    told = sample(BOTH, kv_pool_gb=60.0, running=9.0, waiting=4.0)
+    pools = {"small": 300_000.0, "large": 20_000.0}
+    engines = tuple(
+        (name, replace(told.engine, kv_pool_tokens=measured(tokens), waiting=measured(waiting)))
+        for (name, tokens), waiting in zip(pools.items(), (0.0, 4.0), strict=True)
+    )
+    known = heard(sample(A), replace(told, by_model=engines))
+    assert list(known.kv_capacity_tokens)[1:] == [300_000.0, 20_000.0]
+    assert list(known.weight)[1] > list(known.weight)[2]
+    # Nobody's requests are in its queue.
+    assert known.extra_s[1] == 0.0 < known.extra_s[2]
+    whole = heard(sample(A), told)
+    assert whole.kv_capacity_tokens[1] == whole.kv_capacity_tokens[2] > 300_000.0

@@ -138,8 +138,10 @@ async def test_a_node_with_two_models_serves_both_and_tells_of_each(metrics: str
             if sample.name.endswith(":generation_tokens_total")
         }
         assert done == {"small": 4.0, "large": 4.0}
-        read = read_engine_page(text).sample
-        assert read.generation_tokens_total.value == 8.0
+        page = read_engine_page(text)
+        assert page.sample.generation_tokens_total.value == 8.0
         if metrics == "vllm":
-            pools = [hardware.kv_pool_tokens for hardware in BOTH.engines]
-            assert read.kv_pool_tokens.value == sum(pools)
+            small, large = (hardware.kv_pool_tokens for hardware in BOTH.engines)
+            assert page.sample.kv_pool_tokens.value == small + large
+            told = [(name, engine.kv_pool_tokens.value) for name, engine in page.by_model]
+            assert told == [("large", large), ("small", small)]
