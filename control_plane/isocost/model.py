@@ -162,7 +162,8 @@ class NodeSample:
     """One node's telemetry: who it is, whether its engine answers, and its signals.
 
     ``clock_offset_s`` is its clock less its agent's: 0 where both are one machine's.
-    ``cuda_handles`` are open files of the engine's processes on NVIDIA's devices;
+    ``by_model``: what the engine's page says of each model, by its names for them, if it tells of
+    several. ``cuda_handles`` are open files of the engine's processes on NVIDIA's devices;
     ``cuda_handles_dropped``: a process that lives has lost half of them. ``taken_s`` is by the
     agent's monotonic clock, which Xids are told in too. ``kv_cache_age_s`` is the mean age of the
     running requests' KV caches by the node's own clock. ``engine_silent``: not ``engine_up``, but
@@ -177,6 +178,7 @@ class NodeSample:
     clock_offset_s: float = 0.0
     cuda_handles: Signal = ABSENT
     cuda_handles_dropped: bool = False
+    by_model: tuple[tuple[str, EngineSample], ...] = ()
     taken_s: float = 0.0
     kv_cache_age_s: Signal = UNSUPPORTED
     engine_silent: bool = False

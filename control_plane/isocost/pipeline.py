@@ -17,7 +17,7 @@ from isocost.first_roster import FirstRoster
 from isocost.guard_log import GuardLog
 from isocost.manual import Manual
 from isocost.model import Node, NodeSample, NodeState
-from isocost.observe.fleet import FleetObserver, Observed
+from isocost.observe.fleet import FleetObserver, Observed, with_parts
 from isocost.push.cache import Cache
 from isocost.push.estimates import EstimatesSource
 from isocost.push.fleet import (
@@ -37,9 +37,11 @@ from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants, roster_constants
 from isocost.score.fit import ModelFit
 from isocost.score.health_table import Action
+from isocost.score.model_engines import model_engines
+from isocost.score.model_rows import ModelRows, model_rows
 from isocost.score.telemetry import fleet_telemetry
-from isocost.weight.capacity import capacity, relative_speed
-from isocost.weight.cost import Costs, costs
+from isocost.weight.by_model import ByModel, by_model
+from isocost.weight.cost import Costs
 from isocost.weight.decide import Decision, decide
 from isocost.weight.fleet_states import FleetStates, Orders
 from isocost.weight.guards import Guards, Scored
@@ -77,7 +79,10 @@ class Latest:
     observed: Observed
     scored: Scored
     decision: Decision
-    #: Speed, and share of the traffic that each should take, relative to the best, [n].
+    #: What the table has of them, a row for each model of each node.
+    by_model: ByModel
+    #: Speed, and share of the traffic that each should take, relative to the best, [n]; as the
+    #: costs of a node's first model.
     speed: Floats
     capacity: Floats
     costs: Costs
@@ -125,6 +130,9 @@ class Pipeline:
         self._roster: tuple[int, TypeResources] | None = None
         self._node_ids: tuple[int, ...] = ()
         self._constants: RosterConstants = roster_constants((), config.entropy)
+        #: What a table has a row of, and its constants.
+        self._rows: ModelRows = model_rows(())
+        self._row_constants = self._constants
         self._endpoint_health: Codes = np.zeros(0, dtype=np.int8)
         self._endpoint_weights_s = 0.0
         #: Settings by hand; replaced as a whole.
@@ -167,18 +175,30 @@ class Pipeline:
         fitted = self._fit.fitted(announced, samples)
         nodes = fitted.nodes
         roster, node_ids, constants = self._roster, self._node_ids, self._constants
+        rows, row_constants = self._rows, self._row_constants
         if roster is None or nodes != self.nodes:
-            version, content = encode_roster(nodes)
+            rows = model_rows(nodes)
+            version, content = encode_roster(rows.nodes)
             roster = version, roster_resources(version, content)
             node_ids = tuple(node.id for node in nodes)
             constants = roster_constants(nodes, self._config.entropy)
-            self._observer.keep(node_ids)
-        observed = self._observer.view(node_ids, now_s)
+            row_constants = roster_constants(rows.nodes, self._config.entropy)
+            self._observer.keep(node_ids, rows.parents)
+        observed, of_rows = self._observed(rows, node_ids, now_s)
         overrides = self.manual.overrides | dict.fromkeys(fitted.barred, _NOTHING)
         orders = self._orders(overrides, unix_ms / 1e3)
         telemetry = fleet_telemetry(constants.kv_bytes_per_token, samples, ages_s)
-        offsets_s = np.array(clock_offsets_s, dtype=np.float64)
-        scored = self._guards.tick(nodes, telemetry, offsets_s, observed, constants, now_s)
+        engines = model_engines(rows, row_constants.kv_bytes_per_token, samples, ages_s)
+        telemetry = telemetry if engines is None else engines.on_nodes(telemetry)
+        scored = self._guards.tick(
+            nodes,
+            telemetry,
+            np.array(clock_offsets_s, dtype=np.float64),
+            observed,
+            constants,
+            rows.pool[rows.first],
+            now_s,
+        )
         state = self._states.tick(
             nodes,
             samples,
@@ -203,10 +223,19 @@ class Pipeline:
             overrides,
             self._config.weight,
         )
-        late = scored.jitter.late
-        speeds = self._observer.speeds(node_ids, constants.pool, now_s, late)
         request = self._requests.update(observed, self._observer.history.mean_output_tokens, now_s)
-        speed = relative_speed(speeds, request, constants.capacity)
+        table_numbers = by_model(
+            rows,
+            engines,
+            decision,
+            observed,
+            of_rows,
+            row_constants,
+            self._observer.speeds(rows.ids, rows.pool, now_s, scored.jitter.late[rows.node_of]),
+            request,
+            overrides,
+            self._config.weight,
+        )
         latest = Latest(
             nodes,
             samples,
@@ -215,9 +244,10 @@ class Pipeline:
             observed,
             scored,
             decision,
-            speed,
-            capacity(nodes, speed, decision.health, state.factor, overrides),
-            costs(speeds, request, decision.telemetry, observed, state.factor * decision.health),
+            table_numbers,
+            table_numbers.speed[rows.first],
+            table_numbers.capacity[rows.first],
+            table_numbers.costs.of(rows.first) if rows.differ else table_numbers.costs,
             request.prompt_tokens,
             # Versions rise, also when the clock stands still or was set back.
             table_version=max(self.table_version + 1, unix_ms),
@@ -229,10 +259,10 @@ class Pipeline:
             latest.table_version,
             roster_version,
             unix_ms,
-            decision.weight,
-            decision.entropy,
-            state.states,
-            _table_work(latest),
+            table_numbers.decision.weight,
+            table_numbers.decision.entropy,
+            table_numbers.decision.state.states,
+            _table_work(table_numbers),
             self._observer.seen(now_s),
             self._observer.placements.take(),
         )
@@ -252,8 +282,19 @@ class Pipeline:
         self._cache.publish(*types)
         self.latest = latest
         self._roster, self._node_ids, self._constants = roster, node_ids, constants
+        self._rows, self._row_constants = rows, row_constants
         if endpoints_due:
             self._endpoint_health, self._endpoint_weights_s = health, now_s
+
+    def _observed(
+        self, rows: ModelRows, node_ids: tuple[int, ...], now_s: float
+    ) -> tuple[Observed, Observed]:
+        """What the gateways see of the nodes, and of the rows."""
+        of_rows = self._observer.view(rows.ids, now_s)
+        if not rows.differ:
+            return of_rows, of_rows
+        of_nodes = self._observer.view(node_ids, now_s)
+        return with_parts(of_nodes, of_rows, rows.node_of), of_rows
 
     def _orders(self, overrides: Mapping[str, Override], unix_s: float) -> Orders:
         held = {
@@ -337,16 +378,17 @@ def _columns(
     return nodes, samples, ages_s, clock_offsets_s
 
 
-def _table_work(latest: Latest) -> TableWork:
+def _table_work(numbers: ByModel) -> TableWork:
+    observed, costs = numbers.observed, numbers.costs
     return TableWork(
-        latest.capacity,
-        latest.observed.pending_tokens,
-        latest.observed.in_flight,
-        latest.observed.kv_tokens,
-        latest.costs.token_s,
-        latest.costs.request_s,
-        latest.costs.extra_s,
-        latest.costs.kv_capacity_tokens,
+        numbers.capacity,
+        observed.pending_tokens,
+        observed.in_flight,
+        observed.kv_tokens,
+        costs.token_s,
+        costs.request_s,
+        costs.extra_s,
+        costs.kv_capacity_tokens,
     )
 
 

@@ -23,6 +23,7 @@ from isocost.push.ads import AdsService
 from isocost.score.columns import Column
 from isocost.score.hardware import unknown_rows
 from isocost.score.health_table import ROWS
+from isocost.weight.by_model import ByModel
 from isocost.weight.hardware_watch import FleetHardware, Lasting
 from isocost.weight.inputs import missing_inputs, signal_states
 
@@ -124,8 +125,31 @@ def node_rows(
             "sample_age_s": latest.ages_s[index] if sample else None,
             "clock_offset_ms": _milliseconds(latest.clock_offsets_s[index]),
             "outcomes": observer.outcomes(node.id),
+            "by_model": rows_by_model(latest.by_model, index),
             **json_of(manual.of(node.name)),
         }
+
+
+def rows_by_model(numbers: ByModel, index: int) -> list[dict[str, object]]:
+    """What the table has of each model of a node with several, in their order."""
+    first, end = np.searchsorted(numbers.rows.node_of, (index, index + 1)).tolist()
+    if end - first < 2:
+        return []
+    observed, costs = numbers.observed, numbers.costs
+    known = observed.in_flight_known
+    return [
+        {
+            "model": numbers.rows.nodes[place].models[0].name,
+            "weight": float(numbers.decision.weight[place]),
+            "capacity": float(numbers.capacity[place]),
+            "in_flight": int(observed.in_flight[place]) if known[place] else None,
+            "pending_tokens": int(observed.pending_tokens[place]) if known[place] else None,
+            "kv_tokens": int(observed.kv_tokens[place]) if known[place] else None,
+            "kv_capacity_tokens": float(costs.kv_capacity_tokens[place]) or None,
+            "prefill_tokens_per_s": _inverse(_cell(costs.token, place)),
+        }
+        for place in range(first, end)
+    ]
 
 
 def finding_row(item: Lasting, latest: Latest) -> dict[str, object]:

@@ -130,8 +130,10 @@ def _share(latest: Latest, index: int) -> tuple[float, list[Term]]:
 
 
 def _time(latest: Latest, index: int) -> tuple[float, list[Term]]:
-    costs, observed = latest.costs, latest.observed
-    known = bool(observed.in_flight_known[index])
+    """Of a node with several models the first one's: each has a prediction of its own."""
+    costs, row = latest.costs, latest.by_model.rows.first[index]
+    observed = latest.by_model.observed
+    known = bool(observed.in_flight_known[row])
     token_s, request_s = float(costs.token_s[index]), float(costs.request_s[index])
     speed, speed_state, _ = _read(costs.token, index)
 
@@ -141,8 +143,8 @@ def _time(latest: Latest, index: int) -> tuple[float, list[Term]]:
 
     terms = [
         Term("own_prompt", speed, speed_state, None, token_s, latest.prompt_tokens * token_s),
-        gateways("pending_tokens", float(observed.pending_tokens[index]), token_s),
-        gateways("open_requests", float(observed.in_flight[index]), request_s),
+        gateways("pending_tokens", float(observed.pending_tokens[row]), token_s),
+        gateways("open_requests", float(observed.in_flight[row]), request_s),
         Term("unseen_queue", None, "derived", None, 1.0, float(costs.extra_s[index])),
     ]
     return sum(term.contribution for term in terms), terms

@@ -25,6 +25,7 @@ EXAMPLES = """  isocost fake-node
   isocost fake-node --name n7 --listen 127.0.0.1:18107 --gpu-kind A100 --max-num-seqs 64
   isocost fake-node --count 32 --stream-chunks token
   isocost fake-node --model llama-3.1-70b --gpu-count 4 --served-model-name chat
+  isocost fake-node --gpu-count 4 --model qwen2.5-7b --model qwen2.5-72b
   isocost fake-node --count 8 --machine /tmp/host-1
   curl -d '{"0": {"temperature": 93, "nvlink.3.active": 0}}' http://127.0.0.1:18101/fake/gpus
   curl -d '{"free_vram_fraction": 0.1}' http://127.0.0.1:18101/fake/telemetry
@@ -34,6 +35,7 @@ EXAMPLES = """  isocost fake-node
   curl -X DELETE http://127.0.0.1:18101/fake/faults
 """
 _LAST_PORT = 65535
+_MODEL = "llama-3.1-8b"
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -58,15 +60,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--model",
-        default="llama-3.1-8b",
+        action="append",
         choices=MODELS,
         metavar="MODEL",
-        help=f"one of {', '.join(MODELS)} (default %(default)s)",
+        help=f"one of {', '.join(MODELS)} (default {_MODEL}); several times: models whose engines "
+        "share the GPUs, behind one address",
     )
     parser.add_argument(
         "--served-model-name",
+        action="append",
         metavar="NAME",
-        help="name of the model in requests and answers (default: the model's)",
+        help="name of the model in requests and answers (default: the model's); with several "
+        "models once for each, in their order",
     )
     parser.add_argument("--gpu-kind", default="H100", choices=CARDS, help="default %(default)s")
     parser.add_argument(
@@ -129,7 +134,14 @@ def _nodes(args: argparse.Namespace) -> Iterator[FakeNodeSettings]:
     if args.count is not None and port and args.count > most:
         allowed = f"must be at most {most}: the last port is {_LAST_PORT}"
         raise ConfigError("fake-node", [FieldError("--count", args.count, allowed)])
-    hardware = Hardware(args.gpu_kind, args.gpu_count, model_named(args.model))
+    models = [model_named(name) for name in args.model or (_MODEL,)]
+    hardware = Hardware(args.gpu_kind, args.gpu_count, models[0], tuple(models[1:]))
+    names = args.served_model_name or [model.name for model in models]
+    if len(names) != len(models):
+        allowed = f"must be there for each of {len(models)} models"
+        raise ConfigError("fake-node", [FieldError("--served-model-name", names, allowed)])
+    if len(set(names)) < len(names):
+        raise ConfigError("fake-node", [FieldError("--model", names, "must be different names")])
     if args.machine is not None and not _FILE_NAME.fullmatch(args.name):
         allowed = "must be letters, digits, '.', '_' and '-' with --machine: it names files there"
         raise ConfigError("fake-node", [FieldError("--name", args.name, allowed)])
@@ -139,7 +151,8 @@ def _nodes(args: argparse.Namespace) -> Iterator[FakeNodeSettings]:
             host=host,
             port=port + index if port else 0,
             hardware=hardware,
-            served_model_name=args.served_model_name or args.model,
+            served_model_name=names[0],
+            served_beside=tuple(names[1:]),
             metrics=args.metrics,
             max_num_seqs=args.max_num_seqs,
             stream_chunks=args.stream_chunks,
@@ -155,7 +168,7 @@ def _ready(server: Server) -> None:
     node = server.settings
     text = (
         f"fake node {node.name} listens on {host_port(node.host, server.port)} "
-        f"({node.hardware.count} x {node.hardware.kind}, {node.served_model_name})"
+        f"({node.hardware.count} x {node.hardware.kind}, {', '.join(node.served)})"
     )
     if node.machine is not None:
         text += f": {', '.join(node.gpu_uuids)}"

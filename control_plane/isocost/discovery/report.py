@@ -110,6 +110,7 @@ class _WireSample(ReadSample):
         put(self, "engine_silent", message.engine_silent)
         put(self, "clock_offset_s", message.clock_offset_ms / 1e3)
         put(self, "cuda_handles_dropped", message.cuda_handles_dropped)
+        put(self, "by_model", _by_model(message))
         put(self, "taken_s", taken_s)
         put(self, "node_row", node_row)
         put(self, "gpu_rows", gpu_rows)
@@ -263,7 +264,6 @@ def _sample(
     health: Mapping[bytes, _Health],
     taken_s: float,
 ) -> NodeSample:
-    engine = sample.engine
     return NodeSample(
         node=node,
         engine_up=sample.engine_up,
@@ -282,22 +282,31 @@ def _sample(
             )
             for gpu in sample.gpus
         ),
-        engine=EngineSample(
-            _signal(engine.running),
-            _signal(engine.waiting),
-            _signal(engine.kv_usage),
-            _signal(engine.kv_pool_tokens),
-            _signal(engine.prompt_tokens_total),
-            _signal(engine.generation_tokens_total),
-            _signal(engine.steps_total),
-        ),
+        engine=_engine(sample.engine),
         net_bytes_per_s=_signal(sample.net_bytes_per_s),
         clock_offset_s=sample.clock_offset_ms / 1e3,
         cuda_handles=_signal(sample.cuda_handles),
         cuda_handles_dropped=sample.cuda_handles_dropped,
+        by_model=_by_model(sample),
         taken_s=taken_s,
         kv_cache_age_s=_signal(sample.kv_cache_age_s),
     )
+
+
+def _engine(engine: telemetry_pb2.EngineSample) -> EngineSample:
+    return EngineSample(
+        _signal(engine.running),
+        _signal(engine.waiting),
+        _signal(engine.kv_usage),
+        _signal(engine.kv_pool_tokens),
+        _signal(engine.prompt_tokens_total),
+        _signal(engine.generation_tokens_total),
+        _signal(engine.steps_total),
+    )
+
+
+def _by_model(sample: telemetry_pb2.NodeSample) -> tuple[tuple[str, EngineSample], ...]:
+    return tuple((item.model, _engine(item.engine)) for item in sample.by_model)
 
 
 @lru_cache(_HEALTH_KEPT)

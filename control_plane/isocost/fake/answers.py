@@ -6,7 +6,9 @@ import functools
 import json
 import random
 import time
+from collections.abc import Mapping
 
+from isocost.fake.hardware import Hardware
 from isocost.fake.prompt import BYTES_PER_TOKEN
 from isocost.fake.requests import CompletionRequest
 
@@ -29,7 +31,7 @@ def fake_text(seed: int) -> str:
 class Answer:
     """Builds the answer to one request. ``node`` shows as system_fingerprint: who served it."""
 
-    def __init__(self, request: CompletionRequest, number: int, node: str, model: str, text: str):
+    def __init__(self, request: CompletionRequest, number: int, node: str, text: str):
         self._request = request
         self._text = text
         self._told = 0
@@ -38,7 +40,7 @@ class Answer:
             "id": f"{'chatcmpl' if request.chat else 'cmpl'}-{node}-{number}",
             "object": f"{kind}.chunk" if request.chat and request.stream else kind,
             "created": int(time.time()),
-            "model": model,
+            "model": request.model,
             "system_fingerprint": node,
         }
         #: Events differ in their text only: what comes before it is built once, and by hand.
@@ -101,10 +103,19 @@ def error_events(status: int, message: str) -> bytes:
     return _event(_error(status, message, None)) + DONE
 
 
-def model_list(name: str, root: str, max_length_tokens: int) -> bytes:
-    """``root`` is the model that is served under the name."""
-    entry = {"id": name, "object": "model", "owned_by": "isocost", "root": root}
-    return _dump({"object": "list", "data": [{**entry, "max_model_len": max_length_tokens}]})
+def model_list(served: Mapping[str, Hardware]) -> bytes:
+    """``root`` is the model that is served under a name."""
+    entries = [
+        {
+            "id": name,
+            "object": "model",
+            "owned_by": "isocost",
+            "root": hardware.model.name,
+            "max_model_len": hardware.max_length_tokens,
+        }
+        for name, hardware in served.items()
+    ]
+    return _dump({"object": "list", "data": entries})
 
 
 def _error(status: int, message: str, field: str | None) -> dict[str, object]:

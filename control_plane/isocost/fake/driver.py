@@ -1,13 +1,15 @@
-"""Runs an engine in real time: one timer at its next event, nothing while it is idle."""
+"""Runs a node's engines in real time: one timer at their next event, none while they are idle."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
+from collections.abc import Sequence as Marks
 
 from isocost.errors import IsocostError
 from isocost.fake.engine import Engine
-from isocost.fake.sequence import Progress, Prompt
+from isocost.fake.sequence import Progress, Prompt, Sequence
+from isocost.fake.shared_cards import SharedCards
 
 
 class EngineDiedError(IsocostError):
@@ -17,29 +19,29 @@ class EngineDiedError(IsocostError):
 class EngineDriver:
     """Must be made inside a running event loop.
 
-    A late wake-up loses nothing: the engine catches up in its own time. ``observe`` sees all
+    A late wake-up loses nothing: the engines catch up in their own time. ``observe`` sees all
     progress, also that of requests whose client reads slowly.
     """
 
-    def __init__(self, engine: Engine, observe: Callable[[Progress], None]) -> None:
+    def __init__(self, cards: SharedCards, observe: Callable[[Engine, Progress], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._engine = engine
+        self._cards = cards
         self._observe = observe
         #: The news of every open request; None = the engine died.
-        self._news: dict[int, asyncio.Queue[Progress | None]] = {}
+        self._news: dict[Sequence, asyncio.Queue[Progress | None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._dead = False
 
     def hang(self, hanging: bool) -> None:
         """Stop every step, or go on where it stopped; requests are taken all the same."""
         self.catch_up()
-        self._engine.hold(self._loop.time(), hanging)
+        self._cards.hold(self._loop.time(), hanging)
         self._schedule()
 
     def slow(self, factor: float) -> None:
         """From now on everything that the engine does takes ``factor`` times as long."""
         self.catch_up()
-        self._engine.slow(self._loop.time(), factor)
+        self._cards.slow(self._loop.time(), factor)
         self._schedule()
 
     def kill(self) -> None:
@@ -53,18 +55,19 @@ class EngineDriver:
             news.put_nowait(None)
 
     async def run(
-        self, prompt: Prompt, marks: Sequence[int], delay_s: float
+        self, engine: Engine, prompt: Prompt, marks: Marks[int], delay_s: float
     ) -> AsyncGenerator[Progress, None]:
-        """Yield the progress of one request to its last mark; closing it early aborts it.
+        """Yield the progress of one request to an engine, to its last mark; closing it early
+        aborts it.
 
         EngineDiedError: the engine was killed. ValueError: the request can never fit its KV pool.
         """
         if self._dead:
             raise EngineDiedError("the engine is dead")
         self.catch_up()
-        sequence = self._engine.submit(self._loop.time(), prompt, marks, delay_s)
+        sequence = engine.submit(self._loop.time(), prompt, marks, delay_s)
         news: asyncio.Queue[Progress | None] = asyncio.Queue()
-        self._news[sequence.number] = news
+        self._news[sequence] = news
         self._schedule()
         try:
             while True:
@@ -76,17 +79,17 @@ class EngineDriver:
                     return
         finally:
             self.catch_up()
-            del self._news[sequence.number]
-            self._engine.abort(sequence)
+            del self._news[sequence]
+            engine.abort(sequence)
             self._schedule()
 
     def catch_up(self) -> None:
-        """Bring the engine to the present, so that its numbers can be read."""
+        """Bring the engines to the present, so that its numbers can be read."""
         if self._dead:
             return
-        for progress in self._engine.advance(self._loop.time()):
-            self._observe(progress)
-            news = self._news.get(progress.sequence.number)
+        for engine, progress in self._cards.advance(self._loop.time()):
+            self._observe(engine, progress)
+            news = self._news.get(progress.sequence)
             if news is not None:
                 news.put_nowait(progress)
 
@@ -96,7 +99,7 @@ class EngineDriver:
         self._schedule()
 
     def _schedule(self) -> None:
-        wake_s = None if self._dead else self._engine.next_wake_s()
+        wake_s = None if self._dead else self._cards.next_wake_s()
         if self._timer is not None:
             if self._timer.when() == wake_s:
                 return

@@ -31,6 +31,8 @@ class Engine:
         self._speed = speed
         self._scheduler = Scheduler(kv_blocks, max_num_seqs, step_tokens)
         self._factor = 1.0
+        #: Engines that take turns on the cards, this one included.
+        self._sharers = 1
         self._held_s: float | None = None
         self._resumed_s = 0.0
         self._numbers = 0
@@ -91,12 +93,17 @@ class Engine:
     def preemptions_total(self) -> int:
         return self._scheduler.preemptions
 
+    @property
+    def working(self) -> bool:
+        """Is a step in progress?"""
+        return self._run is not None
+
     def busy_s(self, now_s: float) -> float:
-        """Seconds spent in steps so far."""
+        """Seconds of the cards' time spent in steps so far."""
         if self._run is None:
             return self._busy_s
         now_s = now_s if self._held_s is None else self._held_s
-        return self._busy_s + max(now_s - self._run.start_s, 0.0)
+        return self._busy_s + max(now_s - self._run.start_s, 0.0) / self._sharers
 
     def mean_residence_s(self, now_s: float) -> float | None:
         """How long the running sequences have held KV, on average; None without any."""
@@ -128,10 +135,16 @@ class Engine:
 
     def slow(self, now_s: float, factor: float) -> None:
         """From now on everything takes ``factor`` times as long as the speed says."""
-        if self._run is not None:
-            moment_s = now_s if self._held_s is None else self._held_s
-            self._run.stretch(moment_s, factor / self._factor)
+        self._stretch(now_s, factor / self._factor)
         self._factor = factor
+
+    def share(self, now_s: float, sharers: int) -> None:
+        """From now on so many engines take turns on the cards, in slices much shorter than a step:
+        each step takes as many times as long. What the frontend does is on the CPU.
+        """
+        if sharers != self._sharers:
+            self._stretch(now_s, sharers / self._sharers)
+            self._sharers = sharers
 
     def hold(self, now_s: float, holding: bool) -> None:
         """Stand still, or go on in the middle of the step. Requests are taken all the same."""
@@ -169,6 +182,10 @@ class Engine:
             return self._next_begin_s()
         return self._run.end_s(self._equal_steps(self._run))
 
+    def _stretch(self, now_s: float, ratio: float) -> None:
+        if self._run is not None:
+            self._run.stretch(now_s if self._held_s is None else self._held_s, ratio)
+
     def _next_begin_s(self) -> float | None:
         """When an idle engine begins a step."""
         ready_s = self._next_incoming_s()
@@ -203,7 +220,7 @@ class Engine:
 
     def _time(self, run: StepRun) -> None:
         """Give the steps their lengths."""
-        speed, factor = self._speed, self._factor
+        speed, factor = self._speed, self._factor * self._sharers
         kv_tokens = self._scheduler.decoding.kv_tokens(self._scheduler.steps)
         run.first_s = factor * (speed.decode_s(run.decoding) + speed.context_s * kv_tokens)
         run.growth_s = factor * speed.context_s * run.decoding
@@ -215,7 +232,7 @@ class Engine:
         """End ``count`` equal steps, report the marks reached, and begin the next."""
         scheduler = self._scheduler
         at_s = run.end_s(count)
-        self._busy_s += at_s - run.start_s
+        self._busy_s += (at_s - run.start_s) / self._sharers
         if count > 1:
             scheduler.repeat(count - 1)
         self.generation_tokens_total += count * scheduler.decoding.count

@@ -6,8 +6,8 @@ Written here because many nodes in one process are scraped several times a secon
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 
 Labels = Mapping[str, str]
 #: The value of a gauge (running, waiting, kv_usage), or None: the page must not have it.
@@ -43,6 +43,22 @@ def head(name: str, kind: str, text: str) -> tuple[str, str]:
 def line(name: str, labels: Labels, value: float) -> str:
     inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
     return f"{name}{{{inside}}} {_number(value)}" if inside else f"{name} {_number(value)}"
+
+
+def merged(pages: Iterable[Iterable[str]]) -> Iterable[str]:
+    """Pages as one: each family once, with the series of all."""
+    first, *others = pages
+    if not others:
+        return first
+    families: dict[str, list[str]] = {}
+    for page in (first, *others):
+        is_new, family = False, list[str]()
+        for text in page:
+            if text.startswith("# HELP "):
+                is_new, family = text not in families, families.setdefault(text, [])
+            if is_new or not text.startswith("# "):
+                family.append(text)
+    return chain.from_iterable(families.values())
 
 
 def _number(value: float) -> str:

@@ -1,10 +1,10 @@
-"""The GPUs of one node, with the model that they hold."""
+"""The GPUs of one node, with the models that they hold."""
 
 from __future__ import annotations
 
 import random
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isocost.errors import ConfigError, FieldError
 from isocost.fake.cards import CARDS, Card
@@ -26,7 +26,9 @@ COUNTS = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """``count`` cards of a kind, tensor-parallel when there are several.
+    """``count`` cards of a kind, tensor-parallel when there are several, as the engine of ``model``
+    has them. ``beside``: the models of other engines on the same cards, which all have equal parts
+    of the memory that the weights leave.
 
     ConfigError: an unknown kind, a count that cannot share the model, or too little memory for it.
     """
@@ -34,6 +36,7 @@ class Hardware:
     kind: str
     count: int
     model: ModelSpec
+    beside: tuple[ModelSpec, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in CARDS:
@@ -47,7 +50,7 @@ class Hardware:
                 f"{self.model.attention_heads} attention heads",
             )
         if self.kv_pool_tokens < LEAST_POOL_TOKENS:
-            raise _refused("--gpu-count", self.count, _too_small(self.kind, self.count, self.model))
+            raise _refused("--gpu-count", self.count, _too_small(self))
 
     @property
     def card(self) -> Card:
@@ -58,12 +61,30 @@ class Hardware:
         return speed_of(self.kind, self.model, self.count)
 
     @property
+    def engines(self) -> tuple[Hardware, ...]:
+        """The same cards as each of their engines has them, this one's first."""
+        models = (self.model, *self.beside)
+        return tuple(
+            replace(self, model=model, beside=(*models[:place], *models[place + 1 :]))
+            for place, model in enumerate(models)
+        )
+
+    @property
     def kv_blocks(self) -> int:
-        return _kv_blocks(self.kind, self.count, self.model)
+        return _kv_blocks(self.kind, self.count, self.model, self.beside)
+
+    @property
+    def kv_pool_bytes(self) -> int:
+        return self.kv_pool_tokens * self.model.kv_bytes_per_token
 
     @property
     def kv_pool_tokens(self) -> int:
         return self.kv_blocks * BLOCK_TOKENS
+
+    @property
+    def max_length_tokens(self) -> int:
+        """Of prompt and answer together: what the model and the KV cache allow."""
+        return min(self.model.max_length_tokens, self.kv_pool_tokens)
 
     @property
     def vram_free_bytes(self) -> int:
@@ -83,29 +104,36 @@ def _counts(model: ModelSpec) -> tuple[int, ...]:
     return tuple(count for count in COUNTS if model.attention_heads % count == 0)
 
 
-def _usable_bytes(kind: str, count: int) -> int:
-    per_card = int(CARDS[kind].vram_total_bytes * MEMORY_UTILISATION) - ACTIVATION_BYTES
-    return per_card * count
+def _usable_bytes(kind: str, count: int, engines: int) -> int:
+    """Of all cards, without the activations of so many engines on each."""
+    taken = int(CARDS[kind].vram_total_bytes * MEMORY_UTILISATION)
+    return (taken - engines * ACTIVATION_BYTES) * count
 
 
-def _kv_blocks(kind: str, count: int, model: ModelSpec) -> int:
-    """What weights leave; negative where they do not fit."""
-    left = _usable_bytes(kind, count) - model.weight_bytes
-    return left // (model.kv_bytes_per_token * BLOCK_TOKENS)
+def _kv_blocks(kind: str, count: int, model: ModelSpec, beside: tuple[ModelSpec, ...]) -> int:
+    """The engine's part of what weights leave; negative where they do not fit."""
+    engines = 1 + len(beside)
+    weights = sum(item.weight_bytes for item in (model, *beside))
+    left = _usable_bytes(kind, count, engines) - weights
+    return left // (engines * model.kv_bytes_per_token * BLOCK_TOKENS)
 
 
-def _too_small(kind: str, count: int, model: ModelSpec) -> str:
+def _too_small(hardware: Hardware) -> str:
+    kind, count, model, beside = hardware.kind, hardware.count, hardware.model, hardware.beside
     fits = [
         f"{fitting} x {card}"
         for card in CARDS
         for fitting in _counts(model)
-        if _kv_blocks(card, fitting, model) * BLOCK_TOKENS >= LEAST_POOL_TOKENS
+        if _kv_blocks(card, fitting, model, beside) * BLOCK_TOKENS >= LEAST_POOL_TOKENS
     ]
+    others = "".join(f", those of {item.name} {item.weight_bytes / 1e9:.0f} GB" for item in beside)
     return (
         f"{model.name} does not fit {count} x {kind}: its weights take "
-        f"{model.weight_bytes / 1e9:.0f} GB and {LEAST_POOL_TOKENS} tokens of KV cache "
-        f"{LEAST_POOL_TOKENS * model.kv_bytes_per_token / 1e9:.1f} GB, the engine may use "
-        f"{_usable_bytes(kind, count) / 1e9:.0f} GB; it fits {', '.join(fits)}"
+        f"{model.weight_bytes / 1e9:.0f} GB{others} and {LEAST_POOL_TOKENS} tokens of KV cache "
+        f"{LEAST_POOL_TOKENS * model.kv_bytes_per_token / 1e9:.1f} GB, the engine"
+        f"{'s' if beside else ''} may use "
+        f"{_usable_bytes(kind, count, 1 + len(beside)) / 1e9:.0f} GB; it fits "
+        f"{', '.join(fits) or 'nowhere'}"
     )
 
 

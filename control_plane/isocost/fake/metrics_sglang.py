@@ -50,8 +50,9 @@ class SglangMetrics:
         if progress.finished:
             self._request.observe(since_s)
 
-    def page(self) -> bytes:
-        return ("\n".join([*self._numbers(), *self._histograms()]) + "\n").encode()
+    def lines(self) -> Iterator[str]:
+        yield from self._numbers()
+        yield from self._histograms()
 
     def _numbers(self) -> Iterator[str]:
         engine = self._engine

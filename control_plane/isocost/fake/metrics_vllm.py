@@ -29,9 +29,10 @@ _REASONS = ("stop", "length", "abort", "error")
 class VllmMetrics:
     """Labels as V1 has them: the engine's number and the served model."""
 
-    def __init__(self, engine: Engine, model: str, reading: Reading) -> None:
+    def __init__(self, engine: Engine, number: int, model: str, reading: Reading) -> None:
         self._engine = engine
-        self._labels = {"engine": "0", "model_name": model}
+        self._number = {"engine": str(number)}
+        self._labels = {**self._number, "model_name": model}
         self._reading = reading
         self._started_unix_s = time.time()
         self._finished = 0
@@ -57,19 +58,22 @@ class VllmMetrics:
             decode_s = progress.at_s - sequence.first_token_s
             self._per_token.observe(decode_s / (progress.tokens - 1))
 
-    def page(self) -> bytes:
-        lines = [*self._gauges(), *self._counters(), *self._histograms()]
-        return ("\n".join(lines) + "\n").encode()
+    def lines(self) -> Iterator[str]:
+        yield from self._gauges()
+        yield from self._counters()
+        yield from self._histograms()
 
     def _gauges(self) -> Iterator[str]:
-        name = "process_start_time_seconds"
-        yield from head(name, "gauge", "Start time of the process since unix epoch in seconds.")
-        yield line(name, {}, self._started_unix_s)
+        if self._number["engine"] == "0":
+            # Without labels: all engines of a page have one.
+            name = "process_start_time_seconds"
+            yield from head(name, "gauge", "Start time of the process since unix epoch in seconds.")
+            yield line(name, {}, self._started_unix_s)
         name = "vllm:cache_config_info"
         config = {"block_size": str(BLOCK_TOKENS), "enable_prefix_caching": "True"}
         config["num_gpu_blocks"] = str(self._engine.kv_blocks)
         yield from head(name, "gauge", "Information of the LLMEngine CacheConfig")
-        yield line(name, {**config, "engine": "0"}, 1)
+        yield line(name, {**config, **self._number}, 1)
         for key, name, text in (
             ("running", "vllm:num_requests_running", "Requests in model execution batches."),
             ("waiting", "vllm:num_requests_waiting", "Requests waiting to be processed."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isocost.fake.prompt import read_prompt
@@ -26,6 +27,8 @@ class CompletionRequest:
     """What the engine needs of a request; its answer has exactly ``output_tokens``."""
 
     chat: bool
+    #: As the request names it.
+    model: str
     prompt: Prompt
     output_tokens: int
     stream: bool
@@ -33,21 +36,27 @@ class CompletionRequest:
     first_token_delay_s: float
 
 
-def parse_request(body: bytes, chat: bool, model: str, max_length_tokens: int) -> CompletionRequest:
-    """BadRequestError: 400 naming the field, or 404 for another model."""
+def parse_request(
+    body: bytes, chat: bool, max_length_tokens: Mapping[str, int]
+) -> CompletionRequest:
+    """``max_length_tokens`` by served model; without a name the first one answers.
+
+    BadRequestError: 400 naming the field, or 404 for another model.
+    """
     data = parse_object(body)
-    asked = data.get("model", model)
-    if asked != model:
+    asked = data.get("model", next(iter(max_length_tokens)))
+    if not isinstance(asked, str) or asked not in max_length_tokens:
         raise BadRequestError(404, f"The model `{asked}` does not exist.", "model")
     if integer(data, "n", 1, 128, 1) != 1:
         refuse("n", data["n"], "a fake node gives one answer to a request")
     output_tokens = _output_tokens(data, chat)
 
     def check_length(prompt_tokens: int) -> None:
-        if prompt_tokens + output_tokens > max_length_tokens:
+        longest = max_length_tokens[asked]
+        if prompt_tokens + output_tokens > longest:
             raise BadRequestError(
                 400,
-                f"This model's maximum context length is {max_length_tokens} tokens; requested "
+                f"This model's maximum context length is {longest} tokens; requested "
                 f"are {prompt_tokens} in the prompt and {output_tokens} for the answer.",
                 "messages" if chat else "prompt",
             )
@@ -56,6 +65,7 @@ def parse_request(body: bytes, chat: bool, model: str, max_length_tokens: int) -
     stream = boolean(data, "stream")
     return CompletionRequest(
         chat=chat,
+        model=asked,
         prompt=prompt,
         output_tokens=output_tokens,
         stream=stream,

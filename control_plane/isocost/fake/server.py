@@ -37,6 +37,9 @@ class Interface:
     def __init__(self, node: FakeNode) -> None:
         self._node = node
         self._settings = node.settings
+        self._lengths = {
+            name: hardware.max_length_tokens for name, hardware in node.settings.served.items()
+        }
         self._text = fake_text(node.settings.seed)
         self._numbers = itertools.count()
 
@@ -93,15 +96,14 @@ class Interface:
         status = self._node.faults.take_status()
         if status is not None:
             raise BadRequestError(status, f"ordered to answer {status}")
-        name = self._settings.served_model_name
-        request = parse_request(body, chat, name, self._settings.max_length_tokens)
-        answer = Answer(request, next(self._numbers), self._settings.name, name, self._text)
+        request = parse_request(body, chat, self._lengths)
+        answer = Answer(request, next(self._numbers), self._settings.name, self._text)
         if request.stream:
             return await self._stream(http, request, answer)
         marks = coarse_marks(request.output_tokens, 2)
         cached_tokens = 0
         async with aclosing(
-            engine.driver.run(request.prompt, marks, request.first_token_delay_s)
+            engine.run(request.model, request.prompt, marks, request.first_token_delay_s)
         ) as news:
             async for progress in news:
                 cached_tokens = progress.sequence.cached_tokens
@@ -126,7 +128,7 @@ class Interface:
         pieces = 0
         try:
             async with aclosing(
-                engine.driver.run(request.prompt, marks, request.first_token_delay_s)
+                engine.run(request.model, request.prompt, marks, request.first_token_delay_s)
             ) as news:
                 async for progress in news:
                     reset = self._node.faults.active(Reset)
@@ -147,14 +149,7 @@ class Interface:
         return response
 
     async def _models(self, _: web.Request) -> web.Response:
-        settings = self._settings
-        return _json(
-            model_list(
-                settings.served_model_name,
-                settings.hardware.model.name,
-                settings.max_length_tokens,
-            )
-        )
+        return _json(model_list(self._settings.served))
 
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ METRICS = ("vllm", "sglang")
 class FakeNodeSettings:
     """``stream_chunks``: pieces of a streamed answer at most; None = one a token. ``metrics`` is
     one of METRICS. ``machine``: the folder of the fake machine that the node is part of.
+    ``served_beside``: names of the models of ``hardware.beside``.
     """
 
     name: str
@@ -27,12 +29,14 @@ class FakeNodeSettings:
     stream_chunks: int | None = 8
     seed: int = 0
     machine: Path | None = None
+    served_beside: tuple[str, ...] = ()
 
     @property
     def gpu_uuids(self) -> tuple[str, ...]:
         return gpu_uuids(self.name, self.seed, self.hardware.count)
 
     @property
-    def max_length_tokens(self) -> int:
-        """Of prompt and answer together: what the model and the KV cache allow."""
-        return min(self.hardware.model.max_length_tokens, self.hardware.kv_pool_tokens)
+    def served(self) -> Mapping[str, Hardware]:
+        """By name: the cards as the model's engine has them."""
+        names = (self.served_model_name, *self.served_beside)
+        return dict(zip(names, self.hardware.engines, strict=True))

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware
-from isocost.fake.kv_cache import BLOCK_TOKENS
 from isocost.fake.models import BYTES_PER_VALUE
 from isocost.fake.settings import FakeNodeSettings
+from isocost.fake.shared_cards import SharedCards
 from isocost.fake.strict import Json, checked_number, known_keys, refuse
 from isocost.fake.traffic import Traffic
 from isocost.fake.window import Window
@@ -64,7 +64,7 @@ class FakeTelemetry:
     def __init__(
         self,
         settings: FakeNodeSettings,
-        engine: Engine,
+        cards: SharedCards,
         traffic: Traffic,
         clock: Callable[[], float],
         wall: Callable[[], float],
@@ -72,11 +72,11 @@ class FakeTelemetry:
         self._uuids = settings.gpu_uuids
         self._traffic = traffic
         self._hardware = settings.hardware
-        self._engine = engine
+        self._cards = cards
         self._clock = clock
         self._wall = wall
         self._busy = Window(GPU_WINDOW_S, clock())
-        self._computed = Window(GPU_WINDOW_S, clock())
+        self._nvlink = Window(GPU_WINDOW_S, clock())
         self._orders: dict[str, float | str] = {}
 
     def order(self, data: Json) -> None:
@@ -120,52 +120,59 @@ class FakeTelemetry:
     def _gpu(self, now_s: float) -> dict[str, Reading]:
         hardware = self._hardware
         card = hardware.card
-        busy = min(max(self._busy.rate(now_s, self._engine.busy_s(now_s)), 0.0), 1.0)
-        tokens_per_s = self._computed.rate(now_s, float(self._engine.computed_tokens_total))
+        busy = min(max(self._busy.rate(now_s, self._cards.busy_s(now_s)), 0.0), 1.0)
+        nvlink_bytes_per_s = self._nvlink.rate(now_s, self._nvlink_bytes())
         return {
             "vram_total_bytes": card.vram_total_bytes,
             "vram_free_bytes": self._wanted_memory()[0],
             "gpu_utilisation": round(busy * BUSY_UTILISATION, 4),
             "pcie_bytes_per_s": round(busy * BUSY_PCIE_BYTES_PER_S),
             "nvlink_active_fraction": 1.0,
-            "nvlink_bytes_per_s": round(tokens_per_s * _nvlink_bytes_per_token(hardware)),
+            "nvlink_bytes_per_s": round(nvlink_bytes_per_s),
             "power_w": round(card.loaded_w + busy * (card.serving_w - card.loaded_w), 1),
         }
 
     def _kv_cache_age_ms(self, now_s: float) -> float | None:
         """By a clock that is wrong since their admission, the sequences are older or younger."""
-        residence_s = self._engine.mean_residence_s(now_s)
+        residence_s = self._cards.mean_residence_s(now_s)
         if residence_s is None:
             return None
         return round((residence_s + self._wall() - time.time()) * 1e3, 3)
 
-    def engine_reading(self, key: str) -> float | None:
-        """A signal of the metrics page; None = the page must not have it."""
+    def engine_reading(self, engine: Engine, key: str) -> float | None:
+        """A signal of an engine on the metrics page; None = the page must not have it."""
         ordered = self._orders.get(key)
         if ordered is not None:
             return ordered if isinstance(ordered, float) else None
         if key == "kv_usage":
-            return self._wanted_memory()[1]
-        return float(self._engine.running if key == "running" else self._engine.waiting)
+            ordered_usage = self._wanted_memory()[1]
+            return engine.kv_usage if ordered_usage is None else ordered_usage
+        return float(engine.running if key == "running" else engine.waiting)
 
-    def _wanted_memory(self) -> tuple[float, float]:
-        """Free bytes of one card and KV usage that make free_vram_fraction true if it is ordered.
+    def _nvlink_bytes(self) -> float:
+        """What a card has sent so far."""
+        return math.fsum(
+            engine.computed_tokens_total * _nvlink_bytes_per_token(hardware)
+            for engine, hardware in zip(self._cards.engines, self._hardware.engines, strict=True)
+        )
+
+    def _wanted_memory(self) -> tuple[float, float | None]:
+        """Free bytes of one card, and the KV usage of every engine that makes free_vram_fraction
+        true if it is ordered.
 
         free_vram = free + pool * (1 - usage). The KV pool gives first; only what it cannot give
         is taken from, or added to, the free bytes.
         """
         count = self._hardware.count
         free = float(self._hardware.vram_free_bytes * count)
-        usage = self._engine.kv_usage
         fraction = self._orders.get("free_vram_fraction")
         if not isinstance(fraction, float):
-            return free / count, usage
+            return free / count, None
         total = self._orders.get("vram_total_bytes")
         if not isinstance(total, float):
             total = float(self._hardware.card.vram_total_bytes)
         wanted = fraction * total * count
-        block_bytes = BLOCK_TOKENS * self._hardware.model.kv_bytes_per_token
-        pool = float(self._engine.kv_blocks * block_bytes)
+        pool = float(sum(hardware.kv_pool_bytes for hardware in self._hardware.engines))
         in_pool = min(max(wanted - free, 0.0), pool)
         return (wanted - in_pool) / count, 1.0 - in_pool / pool
 

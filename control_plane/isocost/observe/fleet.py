@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,11 @@ OUTCOMES = (
     "failed_attempts",
     "unknown_attempts",
 )
+#: Nodes of which none is observed in parts.
+NO_PARENTS: Mapping[int, int] = MappingProxyType({})
+
+Number = TypeVar("Number", np.int64, np.float64)
+
 _LATENCIES = ("tpot_ms_sum", "tpot_count", "first_byte_ms_sum", "first_byte_count")
 #: Tokens of answers are added up in 64 bits; no batch can tell of more than this.
 _MOST_TOKENS = 2.0**40
@@ -133,6 +140,8 @@ class FleetObserver:
         self.envoy_shares: Mapping[str, float] = {}
         self._speeds = SpeedLearner()
         self._rows = RowNumbers()
+        #: By the id of a part of a node the node's.
+        self._parents: Mapping[int, int] = {}
         self._latencies = SlidingSums(latency_window_s, len(_LATENCIES))
         self._tpot, self._first_byte = LastMeans(), LastMeans()
         self._recent = SlidingSums(evidence_window_s, len(OUTCOMES))
@@ -168,12 +177,13 @@ class FleetObserver:
         self.answers.other += int(nodes.column("finish_other").sum())
         tokens = np.minimum(nodes.column("output_tokens"), _MOST_TOKENS).astype(np.int64)
         self.output_tokens += int(tokens.sum())
-        rows = self._rows_of(nodes.ids)
-        counted = nodes.columns(OUTCOMES)
+        places, ids = self._with_parents(nodes.ids)
+        rows = self._rows_of(ids)
+        counted = nodes.columns(OUTCOMES)[places]
         outcomes = counted.astype(np.int64)
-        self._latencies.add(rows, nodes.columns(_LATENCIES), now_s)
+        self._latencies.add(rows, nodes.columns(_LATENCIES)[places], now_s)
         self._recent.add(rows, counted, now_s)
-        self._speeds.add(rows, nodes)
+        self._speeds.add(rows[: len(nodes)], nodes)
         np.add.at(self._total, rows, outcomes)
         failed = outcomes[:, _FAILED].sum(axis=1)
         # Of failures and good answers in one batch nobody knows which came last.
@@ -181,7 +191,7 @@ class FleetObserver:
         np.add.at(self._in_a_row, rows, failed)
         self._in_a_row[rows[good]] = 0
         self._last_failed_s[rows[failed > 0]] = now_s
-        np.add.at(self._output_tokens, rows, tokens)
+        np.add.at(self._output_tokens, rows, tokens[places])
 
     def apply_workers(self, envoy: str, count: WorkerCount, now_s: float) -> None:
         """Take an Envoy's word on its workers."""
@@ -248,8 +258,12 @@ class FleetObserver:
             envoy: counts.get(envoy) for envoy in sorted(self._in_flight.envoys() | counts.keys())
         }
 
-    def keep(self, node_ids: Sequence[int]) -> None:
-        """Forget the nodes that left the roster."""
+    def keep(self, node_ids: Sequence[int], parents: Mapping[int, int] = NO_PARENTS) -> None:
+        """Forget the nodes that left the roster. ``parents``: by the id of a part of a node, which
+        is observed for itself, the id of the whole, for which what the part answers counts too.
+        """
+        self._parents = parents
+        node_ids = (*node_ids, *parents)
         rows = self._rows_of(node_ids)
         self._latencies.keep(rows)
         self._tpot.keep(rows)
@@ -262,6 +276,18 @@ class FleetObserver:
         self._output_tokens = self._output_tokens[rows]
         self._rows.keep(node_ids)
         self._in_flight.keep(node_ids)
+
+    def _with_parents(self, ids: Sequence[int]) -> tuple[NDArray[np.intp], Sequence[int]]:
+        """The places of a batch's nodes with their ids, then of those that are parts of a node,
+        with the node's.
+        """
+        places = np.arange(len(ids))
+        if not self._parents:
+            return places, ids
+        parents = self._parents
+        parts = [place for place, node_id in enumerate(ids) if node_id in parents]
+        wholes = [parents[ids[place]] for place in parts]
+        return np.concatenate((places, np.array(parts, dtype=np.intp))), [*ids, *wholes]
 
     def _rows_of(self, node_ids: Sequence[int]) -> NDArray[np.intp]:
         """The nodes' rows; new ones for nodes that are new."""
@@ -277,6 +303,40 @@ class FleetObserver:
             self._last_failed_s = grown(self._last_failed_s, len(known))
             self._output_tokens = grown(self._output_tokens, len(known))
         return rows
+
+
+def with_parts(nodes: Observed, parts: Observed, node_of: NDArray[np.intp]) -> Observed:
+    """The view of n nodes with what is open on their m parts, and the parts' times; ``node_of``
+    [m]: each part's node.
+    """
+    count = len(nodes.in_flight)
+
+    def summed(values: NDArray[Number]) -> NDArray[Number]:
+        result = np.zeros(count, dtype=values.dtype)
+        np.add.at(result, node_of, values)
+        return result
+
+    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of those that are known; NaN without any."""
+        there = ~np.isnan(values)
+        total, parts_there = summed(np.where(there, values, 0.0)), summed(there.astype(np.float64))
+        nothing = np.full(count, np.nan)
+        result: NDArray[np.float64] = np.divide(
+            total, parts_there, out=nothing, where=parts_there > 0.0
+        )
+        return result
+
+    known = np.ones(count, dtype=np.bool_)
+    np.logical_and.at(known, node_of, parts.in_flight_known)
+    return replace(
+        nodes,
+        in_flight=summed(parts.in_flight),
+        in_flight_known=known,
+        open_age_s_sum=summed(parts.open_age_s_sum),
+        pending_tokens=summed(parts.pending_tokens),
+        kv_tokens=summed(parts.kv_tokens),
+        times=TickTimes(mean(parts.times.extra_s), mean(parts.times.output_token_s)),
+    )
 
 
 def _tally(counts: NDArray[np.float64]) -> Tally:

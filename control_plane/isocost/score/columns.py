@@ -32,6 +32,9 @@ class Column:
         )
         return known
 
+    def of(self, rows: NDArray[np.intp]) -> Column:
+        return Column(self.value[rows], self.state[rows], self.age_s[rows])
+
     def filled(self, default: float, decay_s: float = STALE_DECAY_S) -> Floats:
         """Values with the unknown replaced by the fleet's median, the stale decayed toward it:
         by 63 % in ``decay_s``.

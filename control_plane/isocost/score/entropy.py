@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isocost.config import EntropySettings
 from isocost.model import Node
@@ -25,6 +26,12 @@ class EntropyTerms:
     net: Floats
     queue: Floats
     capacity: Floats
+
+    def of(self, rows: NDArray[np.intp]) -> EntropyTerms:
+        """The nodes in these places."""
+        return EntropyTerms(
+            self.kv[rows], self.age[rows], self.net[rows], self.queue[rows], self.capacity[rows]
+        )
 
     @property
     def whole(self) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,11 @@ class FleetTelemetry:
     net_bytes_per_s: Column
     work: Column
     kv_cache_age_s: Column
+
+    def of(self, rows: NDArray[np.intp]) -> FleetTelemetry:
+        """The nodes in these places."""
+        columns = {item.name: getattr(self, item.name).of(rows) for item in fields(self)}
+        return FleetTelemetry(**columns)
 
 
 def fleet_telemetry(

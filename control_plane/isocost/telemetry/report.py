@@ -49,6 +49,10 @@ def encode_sample(sample: NodeSample) -> telemetry_pb2.NodeSample:
         cuda_handles=encode_signal(sample.cuda_handles),
         cuda_handles_dropped=sample.cuda_handles_dropped,
         kv_cache_age_s=encode_signal(sample.kv_cache_age_s),
+        by_model=[
+            telemetry_pb2.ModelEngine(model=model, engine=_engine(engine))
+            for model, engine in sample.by_model
+        ],
     )
 
 

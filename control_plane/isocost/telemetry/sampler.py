@@ -125,20 +125,21 @@ class NodeSampler:
         if node is None:
             return None
         now_s = self._clock()
-        engine = EngineSample()
-        if self._engine.page is not None:
-            engine = _aged(self._engine.page.sample, self._engine, now_s)
+        page = self._engine.page or EnginePage(EngineSample())
         handles = self._handles.reading if self._handles else HandleReading(UNSUPPORTED)
         return NodeSample(
             node=node,
             engine_up=self._engine.there,
             engine_silent=self._engine.silent,
             gpus=self._gpus(now_s),
-            engine=engine,
+            engine=_aged(page.sample, self._engine, now_s),
             net_bytes_per_s=self._network.rate(self._settings.network) if self._network else ABSENT,
             clock_offset_s=self._clock_offset_s(now_s),
             cuda_handles=handles.handles,
             cuda_handles_dropped=handles.dropped,
+            by_model=tuple(
+                (model, _aged(engine, self._engine, now_s)) for model, engine in page.by_model
+            ),
             taken_s=now_s,
             kv_cache_age_s=self._kv_cache_age_s(now_s),
         )

@@ -113,8 +113,16 @@ class EngineSample(_message.Message):
     steps_total: Signal
     def __init__(self, running: _Optional[_Union[Signal, _Mapping]] = ..., waiting: _Optional[_Union[Signal, _Mapping]] = ..., kv_usage: _Optional[_Union[Signal, _Mapping]] = ..., kv_pool_tokens: _Optional[_Union[Signal, _Mapping]] = ..., prompt_tokens_total: _Optional[_Union[Signal, _Mapping]] = ..., generation_tokens_total: _Optional[_Union[Signal, _Mapping]] = ..., steps_total: _Optional[_Union[Signal, _Mapping]] = ...) -> None: ...
 
+class ModelEngine(_message.Message):
+    __slots__ = ("model", "engine")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    engine: EngineSample
+    def __init__(self, model: _Optional[str] = ..., engine: _Optional[_Union[EngineSample, _Mapping]] = ...) -> None: ...
+
 class NodeSample(_message.Message):
-    __slots__ = ("node", "engine_up", "gpus", "engine", "net_bytes_per_s", "clock_offset_ms", "cuda_handles", "cuda_handles_dropped", "kv_cache_age_s", "engine_silent")
+    __slots__ = ("node", "engine_up", "gpus", "engine", "net_bytes_per_s", "clock_offset_ms", "cuda_handles", "cuda_handles_dropped", "kv_cache_age_s", "engine_silent", "by_model")
     NODE_FIELD_NUMBER: _ClassVar[int]
     ENGINE_UP_FIELD_NUMBER: _ClassVar[int]
     GPUS_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +133,7 @@ class NodeSample(_message.Message):
     CUDA_HANDLES_DROPPED_FIELD_NUMBER: _ClassVar[int]
     KV_CACHE_AGE_S_FIELD_NUMBER: _ClassVar[int]
     ENGINE_SILENT_FIELD_NUMBER: _ClassVar[int]
+    BY_MODEL_FIELD_NUMBER: _ClassVar[int]
     node: _roster_pb2.Node
     engine_up: bool
     gpus: _containers.RepeatedCompositeFieldContainer[GpuSample]
@@ -135,7 +144,8 @@ class NodeSample(_message.Message):
     cuda_handles_dropped: bool
     kv_cache_age_s: Signal
     engine_silent: bool
-    def __init__(self, node: _Optional[_Union[_roster_pb2.Node, _Mapping]] = ..., engine_up: _Optional[bool] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ..., engine: _Optional[_Union[EngineSample, _Mapping]] = ..., net_bytes_per_s: _Optional[_Union[Signal, _Mapping]] = ..., clock_offset_ms: _Optional[int] = ..., cuda_handles: _Optional[_Union[Signal, _Mapping]] = ..., cuda_handles_dropped: _Optional[bool] = ..., kv_cache_age_s: _Optional[_Union[Signal, _Mapping]] = ..., engine_silent: _Optional[bool] = ...) -> None: ...
+    by_model: _containers.RepeatedCompositeFieldContainer[ModelEngine]
+    def __init__(self, node: _Optional[_Union[_roster_pb2.Node, _Mapping]] = ..., engine_up: _Optional[bool] = ..., gpus: _Optional[_Iterable[_Union[GpuSample, _Mapping]]] = ..., engine: _Optional[_Union[EngineSample, _Mapping]] = ..., net_bytes_per_s: _Optional[_Union[Signal, _Mapping]] = ..., clock_offset_ms: _Optional[int] = ..., cuda_handles: _Optional[_Union[Signal, _Mapping]] = ..., cuda_handles_dropped: _Optional[bool] = ..., kv_cache_age_s: _Optional[_Union[Signal, _Mapping]] = ..., engine_silent: _Optional[bool] = ..., by_model: _Optional[_Iterable[_Union[ModelEngine, _Mapping]]] = ...) -> None: ...
 
 class TelemetryReport(_message.Message):
     __slots__ = ("agent", "sequence", "wall_unix_ms", "monotonic_ms", "nodes")

@@ -39,6 +39,15 @@ class Costs:
     kv_capacity_tokens: Floats
     token: Column
 
+    def of(self, rows: NDArray[np.intp]) -> Costs:
+        return Costs(
+            self.token_s[rows],
+            self.request_s[rows],
+            self.extra_s[rows],
+            self.kv_capacity_tokens[rows],
+            self.token.of(rows),
+        )
+
 
 def costs(
     speeds: Speeds,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isocost.config import StateSettings
 from isocost.model import SAMPLE_FRESH_S, Node, NodeSample, NodeState
@@ -66,6 +67,21 @@ class FleetState:
     evidence: Evidence
     hardware: FleetHardware
     transitions: tuple[Transition, ...]
+
+    def of(self, rows: NDArray[np.intp]) -> FleetState:
+        """The nodes in these places, as a decision asks for them: the evidence is that of all."""
+        hardware = replace(
+            self.hardware, factor=self.hardware.factor[rows], action=self.hardware.action[rows]
+        )
+        return replace(
+            self,
+            standings=tuple(self.standings[row] for row in rows),
+            states=self.states[rows],
+            since_s=self.since_s[rows],
+            factor=self.factor[rows],
+            hardware=hardware,
+            transitions=(),
+        )
 
 
 @dataclass(frozen=True)

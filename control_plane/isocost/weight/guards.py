@@ -61,9 +61,12 @@ class Guards:
         clock_offset_s: Floats,
         observed: Observed,
         constants: RosterConstants,
+        pools: NDArray[np.intp],
         now_s: float,
     ) -> Scored:
-        """``clock_offset_s`` [n] is each node's clock less this machine's, NaN = not known."""
+        """``clock_offset_s`` [n] is each node's clock less this machine's, NaN = not known;
+        ``pools`` [n]: nodes that should be alike have the same number.
+        """
         if nodes != self._nodes:
             former = _former(self._nodes, nodes)
             self._clocks.rearrange(former)
@@ -78,7 +81,7 @@ class Guards:
         terms = entropy_terms(telemetry, ages.sum_s, constants.capacity, self._entropy)
         known = explained(telemetry, terms, constants.kv_bytes_per_token, observed, self._entropy)
         anomalous = self._anomaly.update(terms.whole, known, now_s)
-        jitter = self._jitter.update(observed.times, constants.pool, now_s)
+        jitter = self._jitter.update(observed.times, pools, now_s)
         doubts = dict.fromkeys(np.flatnonzero(anomalous).tolist(), Reason.ANOMALY)
         # Of both the one that takes more of the share.
         doubts |= dict.fromkeys(np.flatnonzero(jitter.late).tolist(), Reason.JITTER)

@@ -32,27 +32,58 @@ HARDWARE = Hardware("H100", 1, model_named(MODEL))
 
 @dataclass(frozen=True)
 class FakeNode:
-    """A fake node, running or not, and where it answers."""
+    """A fake node, running or not, and where it answers; models are served by their own names."""
 
     name: str
     rack: str
     host: str
     port: int
+    hardware: Hardware = HARDWARE
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def settings(self, machine: Path) -> FakeNodeSettings:
-        return FakeNodeSettings(self.name, "127.0.0.1", self.port, HARDWARE, MODEL, machine=machine)
+        first, *others = (engine.model.name for engine in self.hardware.engines)
+        return FakeNodeSettings(
+            self.name,
+            "127.0.0.1",
+            self.port,
+            self.hardware,
+            first,
+            machine=machine,
+            served_beside=tuple(others),
+        )
+
+    @property
+    def agent_entry(self) -> dict[str, object]:
+        """As an agent's configuration has it."""
+        return {
+            "name": self.name,
+            "address": f"127.0.0.1:{self.port}",
+            "rack": self.rack,
+            "host": self.host,
+            "gpu_kind": self.hardware.kind,
+            "gpu_count": self.hardware.count,
+            "models": [
+                {
+                    "name": engine.model.name,
+                    "kv_bytes_per_token": engine.model.kv_bytes_per_token,
+                }
+                for engine in self.hardware.engines
+            ],
+            **node_keys(self.name, self.url, gpu_count=self.hardware.count),
+        }
 
 
 class Fleet:
     """Started part by part, so that tests can choose the order. ``dispersion`` is the filter's cap
-    on bursts.
+    on bursts, ``model`` the one that short completions ask for.
     """
 
     dispersion = True
+    model = MODEL
 
     def __init__(
         self,
@@ -91,8 +122,11 @@ class Fleet:
             self.nodes.append(node)
 
     def start_node(self, node: FakeNode, *flags: str) -> Process:
+        hardware = node.hardware
+        models = [flag for engine in hardware.engines for flag in ("--model", engine.model.name)]
         self.processes[node.name] = self._start_isocost(
             *("fake-node", "--name", node.name, "--listen", f"127.0.0.1:{node.port}"),
+            *("--gpu-kind", hardware.kind, "--gpu-count", str(hardware.count), *models),
             *("--machine", str(self.machine), *flags),
         )
         return self.processes[node.name]
@@ -103,20 +137,7 @@ class Fleet:
             "http": None,
             "control_plane": f"127.0.0.1:{self.grpc_port}",
             **agent_keys(self.machine),
-            "nodes": [
-                {
-                    "name": node.name,
-                    "address": f"127.0.0.1:{node.port}",
-                    "rack": node.rack,
-                    "host": node.host,
-                    "gpu_kind": "H100",
-                    "models": [
-                        {"name": MODEL, "kv_bytes_per_token": HARDWARE.model.kv_bytes_per_token}
-                    ],
-                    **node_keys(node.name, node.url),
-                }
-                for node in self.nodes
-            ],
+            "nodes": [node.agent_entry for node in self.nodes],
         }
         self.agent_config.write_text(yaml.safe_dump(config))
         flags = ("--config", str(self.agent_config))
@@ -148,8 +169,13 @@ class Fleet:
 
     async def start(self, nodes: int, policy: str = "weighted_random", *flags: str) -> None:
         """Start everything and return when every node is picked from."""
-        self.start_control_plane(policy)
         self.plan_nodes(nodes)
+        await self.start_planned(policy, *flags)
+
+    async def start_planned(self, policy: str, *flags: str) -> None:
+        """The same with the nodes as they are planned."""
+        nodes = len(self.nodes)
+        self.start_control_plane(policy)
         for node in self.nodes:
             self.start_node(node, *flags)
         self.start_agent()
@@ -230,7 +256,7 @@ class Fleet:
     ) -> list[str]:
         """Of that many short completions the error's text, empty where there is none."""
         url = f"{(envoy or self.envoy).url}/v1/completions"
-        body = {"model": MODEL, "prompt": "hello", "max_tokens": max_tokens}
+        body = {"model": self.model, "prompt": "hello", "max_tokens": max_tokens}
         left = iter(range(count))
         errors = []
 

@@ -15,6 +15,7 @@ from isocost.fake.driver import EngineDriver
 from isocost.fake.engine import Engine
 from isocost.fake.kv_cache import BLOCK_TOKENS
 from isocost.fake.sequence import Prompt, coarse_marks
+from isocost.fake.shared_cards import SharedCards
 from isocost.fake.speeds import Speed
 from isocost.model import EngineSample, measured
 
@@ -53,7 +54,7 @@ class SimulatedEngine:
         self._clock = asyncio.get_running_loop().time
         self._pieces = pieces
         self.engine = Engine(speed, KV_BLOCKS, max_num_seqs=128)
-        self.driver = EngineDriver(self.engine, lambda _: None)
+        self.driver = EngineDriver(SharedCards([self.engine]), lambda *_: None)
 
     def now_s(self) -> float:
         return self._clock()
@@ -63,7 +64,7 @@ class SimulatedEngine:
         tokens = flight.shape.input_tokens + TEMPLATE_TOKENS
         flight.sent_bytes = 4 * tokens
         marks = coarse_marks(flight.shape.output_tokens, self._pieces)
-        async with aclosing(self.driver.run(Prompt(tokens), marks, 0.0)) as news:
+        async with aclosing(self.driver.run(self.engine, Prompt(tokens), marks, 0.0)) as news:
             async for progress in news:
                 flight.pieces.append(self.arrived_s(progress.at_s))
                 flight.received_bytes += 200

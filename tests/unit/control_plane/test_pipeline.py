@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Callable, Set
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from isocost.discovery.registry import Registry
 from isocost.discovery.report import AgentReport
 from isocost.errors import RejectedError
 from isocost.manual import Manual, Note
-from isocost.model import NodeSample, NodeState
+from isocost.model import Model, NodeSample, NodeState, measured
 from isocost.observe.batch import Answer, Batch, NodeObservation, Placement, PrefillSums
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import ENDPOINT_WEIGHTS_S, Pipeline
@@ -37,7 +38,7 @@ from isocost.v1.roster_pb2 import Roster
 from isocost.v1.table_pb2 import Table
 from isocost.weight.decide import Decision
 from isocost.weight.override import Override
-from tests.unit.fleet_builder import node, sample
+from tests.unit.fleet_builder import KV_BYTES_PER_TOKEN, node, sample
 
 _Made = TypeVar("_Made")
 UNIX_MS = 1_790_000_000_000
@@ -494,3 +495,77 @@ def test_a_node_that_may_serve_none_of_its_models_gets_nothing() -> None:
     assert list(bench.table().weight) == [0.0, 1.0]
     assert list(bench.table().capacity) == [0.0, 1.0]
     assert bench.table().entropy[0] == math.inf
+
+
+SMALL, LARGE = (Model(name, kv_bytes_per_token=KV_BYTES_PER_TOKEN) for name in ("small", "large"))
+BOTH = node("both", address="192.0.2.3:8000", models=(SMALL, LARGE))
+
+
+def test_a_node_with_two_models_is_two_rows_at_one_address_and_one_endpoint() -> None:
+    bench = serving(sample(A), sample(BOTH))
+    roster = bench.roster().nodes
+    assert [(item.name, [model.name for model in item.models]) for item in roster] == [
+        ("a", ["m"]),
+        ("both", ["small"]),
+        ("both", ["large"]),
+    ]
+    assert roster[1].address == roster[2].address == BOTH.address
+    assert len(bench.states()) == 3
+    assert list(health(bench)) == ["a", "both"]
+    assert [item.name for item in bench.pipeline.nodes] == ["a", "both"]
+    bench.pipeline.manual = Manual().overridden("both", Override(weight=0.0), NOTE)
+    bench.run(1.0, sample(A), sample(BOTH))
+    assert list(bench.table().weight) == list(bench.table().capacity) == [1.0, 0.0, 0.0]
+
+
+def test_the_queue_of_one_model_is_none_of_the_other_s_on_the_same_node() -> None:
+    bench = serving(sample(A), sample(BOTH))
+    small, large = (item.id for item in bench.roster().nodes[1:])
+    now_s = bench.pipeline.latest.at_s if bench.pipeline.latest else 0.0
+    for tick in range(30):
+        now_s += 0.2
+        seen = (
+            NodeObservation(small, in_flight=1, prefill=PrefillSums(2, 1000.0, 0.2)),
+            NodeObservation(
+                large,
+                in_flight=9,
+                pending_tokens=4000,
+                kv_tokens=9000,
+                prefill=PrefillSums(2, 1000.0, 4.0),
+            ),
+        )
+        bench.observer.apply(Batch("edge", 1, tick + 1, seen), now_s)
+        bench.report(now_s, sample(A), sample(BOTH))
+        bench.tick(now_s)
+    table = bench.table()
+    assert list(table.open) == [0, 1, 9]
+    assert list(table.pending_tokens) == [0, 0, 4000]
+    assert table.token_s[2] > 5.0 * table.token_s[1]
+    assert table.capacity[1] > 5.0 * table.capacity[2]
+    latest = bench.pipeline.latest
+    assert latest is not None
+    assert latest.observed.in_flight.tolist() == [0, 10]
+
+
+def heard(*samples: NodeSample) -> Table:
+    """The table beside a gateway that has nothing open."""
+    bench = serving(*samples)
+    bench.observer.apply(Batch("edge", 1, 1, ()), 0.5)
+    bench.run(0.8, *samples)
+    return bench.table()
+
+
+def test_each_model_has_the_kv_cache_of_its_own_engine_where_the_page_tells_them_apart() -> None:
+    told = sample(BOTH, kv_pool_gb=60.0, running=9.0, waiting=4.0)
+    pools = {"small": 300_000.0, "large": 20_000.0}
+    engines = tuple(
+        (name, replace(told.engine, kv_pool_tokens=measured(tokens), waiting=measured(waiting)))
+        for (name, tokens), waiting in zip(pools.items(), (0.0, 4.0), strict=True)
+    )
+    known = heard(sample(A), replace(told, by_model=engines))
+    assert list(known.kv_capacity_tokens)[1:] == [300_000.0, 20_000.0]
+    assert list(known.weight)[1] > list(known.weight)[2]
+    # Nobody's requests are in its queue.
+    assert known.extra_s[1] == 0.0 < known.extra_s[2]
+    whole = heard(sample(A), told)
+    assert whole.kv_capacity_tokens[1] == whole.kv_capacity_tokens[2] > 300_000.0

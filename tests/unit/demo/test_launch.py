@@ -104,7 +104,7 @@ def test_agents_find_the_control_plane_and_the_nodes_of_their_rack(
         for node in config.nodes:
             fake = parsed("isocost.cli.fake_node", recorder.commands[node.name])
             assert node.address == f"127.0.0.1:{fake.listen[1]}"
-            assert node.models[0].name == fake.model
+            assert [model.name for model in node.models] == fake.model
 
 
 def test_agents_read_the_gpus_of_the_fake_machine_that_their_nodes_are_part_of(

@@ -47,6 +47,7 @@ HEALTH = st.builds(
         st.builds(Xid, st.integers(0, 2**32 - 1), st.integers(1, 9), AGES_S), max_size=3
     ).map(tuple),
 )
+ENGINES = st.builds(EngineSample, *[SIGNALS] * 7)
 SAMPLES = st.builds(
     NodeSample,
     node=st.builds(
@@ -79,11 +80,12 @@ SAMPLES = st.builds(
         ),
         max_size=3,
     ).map(tuple),
-    engine=st.builds(EngineSample, *[SIGNALS] * 7),
+    engine=ENGINES,
     net_bytes_per_s=SIGNALS,
     clock_offset_s=st.integers(-(10**12), 10**12).map(lambda offset_ms: offset_ms / 1e3),
     cuda_handles=SIGNALS,
     cuda_handles_dropped=st.booleans(),
+    by_model=st.lists(st.tuples(st.text(max_size=5), ENGINES), max_size=2).map(tuple),
     taken_s=st.just(2.5),
 )
 SAMPLE = sample(node())

@@ -9,6 +9,7 @@ import pytest
 from isocost.fake.driver import EngineDiedError, EngineDriver
 from isocost.fake.engine import Engine
 from isocost.fake.sequence import Progress, Prompt, coarse_marks
+from isocost.fake.shared_cards import SharedCards
 from isocost.fake.speeds import Speed
 
 DEADLINE_S = 10.0
@@ -22,10 +23,10 @@ class Bench:
     def __init__(self, max_num_seqs: int = 8) -> None:
         self.engine = Engine(FAST, 4096, max_num_seqs)
         self.observed: list[Progress] = []
-        self.driver = EngineDriver(self.engine, self._observe)
+        self.driver = EngineDriver(SharedCards([self.engine]), self._observe)
         self._begun = asyncio.Event()
 
-    def _observe(self, progress: Progress) -> None:
+    def _observe(self, _: Engine, progress: Progress) -> None:
         self.observed.append(progress)
         self._begun.set()
 
@@ -35,7 +36,7 @@ class Bench:
             await self._begun.wait()
 
     async def ask(self, output: int, chunks: int = 8, prompt: int = 32) -> list[Progress]:
-        run = self.driver.run(Prompt(prompt), coarse_marks(output, chunks), 0.0)
+        run = self.driver.run(self.engine, Prompt(prompt), coarse_marks(output, chunks), 0.0)
         async with asyncio.timeout(DEADLINE_S):
             return [progress async for progress in run]
 

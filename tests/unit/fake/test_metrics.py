@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from isocost.fake.engine import Engine
 from isocost.fake.exposition import Histogram, line
-from isocost.fake.metrics import EngineMetrics, engine_metrics
+from isocost.fake.metrics import NodeMetrics
 from isocost.fake.settings import METRICS
 from isocost.fake.speeds import Speed
 from isocost.telemetry.engines.detect import read_engine_page
@@ -30,11 +30,9 @@ class Bench:
         self.now_s = 0.0
         self.readings: dict[str, float | None] = {}
         self.engine = Engine(SPEED, 64, max_num_seqs)
-        self.metrics: EngineMetrics = engine_metrics(
-            kind, self.engine, MODEL, self._reading, lambda: self.now_s
-        )
+        self.metrics = NodeMetrics(kind, {MODEL: self.engine}, self._reading, lambda: self.now_s)
 
-    def _reading(self, key: str) -> float | None:
+    def _reading(self, _: Engine, key: str) -> float | None:
         plain = {"running": self.engine.running, "waiting": self.engine.waiting}
         return {**plain, "kv_usage": self.engine.kv_usage, **self.readings}[key]
 
@@ -42,7 +40,7 @@ class Bench:
         """Every series of the page, without its model."""
         self.now_s = now_s
         for progress in self.engine.advance(now_s):
-            self.metrics.observe(progress)
+            self.metrics.observe(self.engine, progress)
         series = {}
         for family in text_string_to_metric_families(self.metrics.page().decode()):
             for sample in family.samples:

@@ -18,6 +18,7 @@ from isocost.fake.machine import agent_environment
 from isocost.fake.models import model_named
 from isocost.fake.node_machine import NodeMachine, install
 from isocost.fake.server import start
+from isocost.fake.shared_cards import SharedCards
 from isocost.fake.strict import BadRequestError
 from isocost.fake.telemetry import BUSY_UTILISATION, FakeTelemetry
 from isocost.fake.traffic import Traffic
@@ -57,7 +58,7 @@ class Bench:
         hardware = self.settings.hardware
         self.engine = Engine(hardware.speed, hardware.kv_blocks, 128)
         self.telemetry = FakeTelemetry(
-            self.settings, self.engine, self.traffic, lambda: self.now_s, time.time
+            self.settings, SharedCards([self.engine]), self.traffic, lambda: self.now_s, time.time
         )
 
     def at(self, now_s: float, up: bool = True) -> None:

@@ -18,6 +18,7 @@ from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware
 from isocost.fake.models import model_named
 from isocost.fake.sequence import Prompt, coarse_marks
+from isocost.fake.shared_cards import SharedCards
 from isocost.fake.telemetry import BUSY_UTILISATION, FakeTelemetry
 from isocost.fake.traffic import Traffic
 from tests.benchmark.capacity import capacity_per_s
@@ -63,7 +64,7 @@ def run(engine: Engine, offered: Requests, rate_per_s: float, duration_s: int) -
     choose = random.Random(3)
     now_s = 0.0
     telemetry = FakeTelemetry(
-        settings(hardware=HARDWARE), engine, Traffic(0.0), lambda: now_s, time.time
+        settings(hardware=HARDWARE), SharedCards([engine]), Traffic(0.0), lambda: now_s, time.time
     )
     arrival_s, left, seconds = 0.0, list(offered), []
     for second in range(1, duration_s + 1):

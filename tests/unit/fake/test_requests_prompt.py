@@ -120,7 +120,7 @@ def test_the_longest_body_is_the_longest_prompt_with_every_byte_escaped_and_litt
     escaped = "\\u0041" * BYTES_PER_TOKEN * (tokens - 1)
     body = b'{"prompt": "%b", "max_tokens": 1}' % escaped.encode()
     assert len(body) <= MAX_BODY_BYTES <= len(body) + 2**20
-    request = parse_request(body, False, MODEL, tokens)
+    request = parse_request(body, False, {MODEL: tokens})
     assert request.prompt.tokens == tokens - 1
 
 

@@ -10,6 +10,7 @@ import pytest
 from isocost.fake.engine import Engine
 from isocost.fake.hardware import Hardware, gpu_uuids
 from isocost.fake.models import model_named
+from isocost.fake.shared_cards import SharedCards
 from isocost.fake.strict import BadRequestError
 from isocost.fake.telemetry import BUSY_UTILISATION, FakeTelemetry
 from isocost.fake.traffic import Traffic
@@ -31,7 +32,7 @@ class Bench:
         self.traffic = Traffic(0.0)
         self.telemetry = FakeTelemetry(
             settings(hardware=self.hardware),
-            self.engine,
+            SharedCards([self.engine]),
             self.traffic,
             lambda: self.now_s,
             self._wall,
@@ -57,7 +58,7 @@ class Bench:
         page = self.at(self.now_s)
         gpus = page["gpus"]
         assert isinstance(gpus, list)
-        usage = self.telemetry.engine_reading("kv_usage")
+        usage = self.telemetry.engine_reading(self.engine, "kv_usage")
         assert usage is not None
         pool = self.hardware.kv_pool_tokens * MODEL.kv_bytes_per_token
         free = sum(gpu["vram_free_bytes"] for gpu in gpus) + pool * (1 - usage)
@@ -66,10 +67,10 @@ class Bench:
 
 def test_free_memory_is_flat_and_the_pool_moves_with_the_load() -> None:
     bench = Bench()
-    idle = bench.gpu()["vram_free_bytes"], bench.telemetry.engine_reading("kv_usage")
+    idle = bench.gpu()["vram_free_bytes"], bench.telemetry.engine_reading(bench.engine, "kv_usage")
     submit(bench.engine, 0.0, 100_000, 1000)
     bench.at(10.0)
-    busy = bench.gpu()["vram_free_bytes"], bench.telemetry.engine_reading("kv_usage")
+    busy = bench.gpu()["vram_free_bytes"], bench.telemetry.engine_reading(bench.engine, "kv_usage")
     assert idle[0] == busy[0]
     assert idle[1] == 0.0 and busy[1] is not None and busy[1] > 0.2
 
@@ -154,7 +155,7 @@ def test_an_ordered_free_share_is_what_the_formula_gives(fraction: float, gpu_co
     bench = Bench(gpu_count)
     bench.telemetry.order({"free_vram_fraction": fraction})
     assert bench.free_share() == pytest.approx(fraction, abs=1e-9)
-    usage = bench.telemetry.engine_reading("kv_usage")
+    usage = bench.telemetry.engine_reading(bench.engine, "kv_usage")
     assert usage is not None and 0.0 <= usage <= 1.0
 
 
@@ -172,8 +173,8 @@ def test_a_signal_can_be_put_in_a_state_without_a_number() -> None:
     bench = Bench()
     bench.telemetry.order({"pcie_bytes_per_s": "unsupported", "waiting": "absent"})
     assert bench.gpu()["pcie_bytes_per_s"] == "unsupported"
-    assert bench.telemetry.engine_reading("waiting") is None
-    assert bench.telemetry.engine_reading("running") == 0.0
+    assert bench.telemetry.engine_reading(bench.engine, "waiting") is None
+    assert bench.telemetry.engine_reading(bench.engine, "running") == 0.0
     bench.telemetry.order({"power_w": "absent", "nvlink_bytes_per_s": 5, "kv_cache_age_ms": 7})
     assert (bench.gpu()["power_w"], bench.gpu()["nvlink_bytes_per_s"]) == ("absent", 5.0)
     assert bench.at(0.0)["kv_cache_age_ms"] == 7.0

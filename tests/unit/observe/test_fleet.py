@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isocost.observe.batch import Batch, NodeObservation
-from isocost.observe.fleet import FleetObserver
+from isocost.observe.fleet import FleetObserver, with_parts
 
 
 def observer() -> FleetObserver:
@@ -136,3 +136,47 @@ def test_ten_thousand_restarts_leave_no_more_than_the_last() -> None:
         seen.keep([node_id])
     assert len(seen._rows) == 1
     assert seen._total.nbytes < 10_000
+
+
+def test_what_parts_of_a_node_answer_counts_for_the_node_too() -> None:
+    seen = observer()
+    seen.keep([5, 7], {71: 7, 72: 7})
+    seen.apply(
+        batch(
+            0,
+            NodeObservation(5, in_flight=1, started=1, output_tokens=7),
+            NodeObservation(
+                71, in_flight=2, started=3, succeeded=1, tpot_count=1, tpot_ms_sum=10.0
+            ),
+            NodeObservation(
+                72, in_flight=4, started=4, server_errors=1, tpot_count=3, tpot_ms_sum=90.0
+            ),
+        ),
+        0.0,
+    )
+    parts = seen.view([5, 71, 72], 0.0)
+    assert parts.in_flight.tolist() == [1, 2, 4]
+    assert parts.tpot.mean_ms[1:].tolist() == [10.0, 30.0]
+    whole = with_parts(seen.view([5, 7], 0.0), parts, np.array([0, 1, 1]))
+    assert whole.in_flight.tolist() == [1, 6]
+    assert whole.tpot.mean_ms[1] == 25.0
+    assert whole.total.started.tolist() == [1.0, 7.0]
+    # An answer of one part: the node works.
+    assert whole.failed_in_a_row.tolist() == [0, 0]
+    assert parts.failed_in_a_row.tolist() == [0, 0, 1]
+    assert seen.outcomes(7)["started"] == 7
+    # The fleet's counts have each request once.
+    assert seen.output_tokens == 7
+
+
+def test_what_is_open_on_a_node_is_not_known_where_that_of_a_part_is_not() -> None:
+    seen = observer()
+    seen.keep([7], {71: 7, 72: 7})
+    seen.apply(batch(0, NodeObservation(72, in_flight=4)), 0.0)
+    seen.apply(Batch("edge-2", 1, 0, ()), 9.0)
+    parts = seen.view([71, 72], 9.0)
+    whole = with_parts(seen.view([7], 9.0), parts, np.array([0, 0]))
+    assert (parts.in_flight_known.tolist(), whole.in_flight_known.tolist()) == (
+        [True, False],
+        [False],
+    )

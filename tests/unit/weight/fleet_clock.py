@@ -22,6 +22,7 @@ from isocost.model import (
 from isocost.observe.batch import NO_PREFILLS, Batch, NodeObservation, PrefillSums
 from isocost.observe.fleet import FleetObserver, Observed
 from isocost.score.constants import roster_constants
+from isocost.score.model_rows import model_rows
 from isocost.weight.fleet_states import FleetState, FleetStates, Orders
 from isocost.weight.guards import Guards, Scored
 from isocost.weight.standing import Reason, Transition
@@ -101,6 +102,7 @@ class FleetClock:
             np.array([self.clock_offset_s[item.name] for item in nodes]),
             self.observed,
             roster_constants(nodes, EntropySettings()),
+            model_rows(nodes).pool,
             self.now_s,
         )
         self.state = self._states.tick(

@@ -164,6 +164,7 @@ def anomalous(
             np.zeros(8),
             observer.view([item.id for item in NODES], now_s),
             roster_constants(NODES, EntropySettings()),
+            np.zeros(8, dtype=np.intp),
             now_s,
         )
     return [NODES[index].name for index in scored.guarded.doubts]

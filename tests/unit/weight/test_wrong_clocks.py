@@ -93,7 +93,13 @@ class Accident:
         observed = self._observer.view(IDS, self.now_s)
         telemetry = telemetry_of(FLEET, samples)
         self.scored = scored = self._guards.tick(
-            FLEET, telemetry, self._told_s, observed, self._constants, self.now_s
+            FLEET,
+            telemetry,
+            self._told_s,
+            observed,
+            self._constants,
+            np.zeros(NODES, dtype=np.intp),
+            self.now_s,
         )
         state = self._states.tick(
             FLEET,

@@ -18,12 +18,13 @@ Found = dict[str, list[Point]]
 @dataclass(frozen=True, slots=True)
 class EnginePage:
     """``started_unix_s`` is None when the page does not tell it, ``engine`` empty when nothing on
-    it tells whose it is.
+    it tells whose it is. ``by_model``: the parts of a page that tells of several models.
     """
 
     sample: EngineSample
     started_unix_s: float | None = None
     engine: str = ""
+    by_model: tuple[tuple[str, EngineSample], ...] = ()
 
 
 def series(found: Found, names: Sequence[str]) -> list[Point]:

@@ -1,12 +1,13 @@
 """vLLM's metrics page, 0.2 to 0.26, as an EngineSample.
 
 A page of several engines (data parallel) has each series once per engine, told apart by the label
-``engine``.
+``engine``; one of several models, which are processes of their own behind one address, also by
+``model_name``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from isocost.errors import TelemetryError
 from isocost.model import ABSENT, EngineSample, Signal, measured
@@ -14,6 +15,7 @@ from isocost.telemetry.engines.exposition import PageReader, Point
 from isocost.telemetry.engines.histogram import LatencyNames
 from isocost.telemetry.engines.page import (
     EnginePage,
+    Found,
     is_usable,
     series,
     share,
@@ -56,19 +58,40 @@ def read_page(page: str) -> EnginePage:
     found = _READER.read(page)
     if not any(name in found for name in _ENGINE):
         raise TelemetryError("not a vLLM metrics page")
-    pools = _pools(series(found, CACHE_CONFIG))
     return EnginePage(
-        EngineSample(
-            running=total(usable(series(found, RUNNING))),
-            waiting=total(usable(series(found, WAITING))),
-            kv_usage=_kv_usage(series(found, KV_USAGE), pools),
-            kv_pool_tokens=measured(float(sum(pools.values()))) if pools else ABSENT,
-            prompt_tokens_total=total(usable(series(found, PROMPT_TOKENS))),
-            generation_tokens_total=total(usable(series(found, GENERATION_TOKENS))),
-        ),
-        started(series(found, STARTED)),
-        "vllm",
+        _sample(found), started(series(found, STARTED)), "vllm", tuple(_by_model(found))
     )
+
+
+def _sample(found: Found) -> EngineSample:
+    pools = _pools(series(found, CACHE_CONFIG))
+    return EngineSample(
+        running=total(usable(series(found, RUNNING))),
+        waiting=total(usable(series(found, WAITING))),
+        kv_usage=_kv_usage(series(found, KV_USAGE), pools),
+        kv_pool_tokens=measured(float(sum(pools.values()))) if pools else ABSENT,
+        prompt_tokens_total=total(usable(series(found, PROMPT_TOKENS))),
+        generation_tokens_total=total(usable(series(found, GENERATION_TOKENS))),
+    )
+
+
+def _by_model(found: Found) -> Iterator[tuple[str, EngineSample]]:
+    """The page as that of each of its models; nothing if it has one only."""
+    models_of: dict[str, set[str]] = {}
+    for point in series(found, RUNNING):
+        models_of.setdefault(_engine(point), set()).add(point.labels.get("model_name", ""))
+    models = set().union(*models_of.values())
+    if len(models) < 2:
+        return
+
+    def of(model: str, point: Point) -> bool:
+        # The cache's configuration does not name its model: its engine does, if it has one only.
+        name = point.labels.get("model_name")
+        return models_of.get(_engine(point)) == {model} if name is None else name == model
+
+    for model in sorted(models):
+        own = {name: [p for p in points if of(model, p)] for name, points in found.items()}
+        yield model, _sample(own)
 
 
 def _kv_usage(points: Iterable[Point], pools: dict[str, int]) -> Signal:
