@@ -123,7 +123,7 @@ class SpeedLearner:
     def take(self, rows: Rows) -> TickTimes:
         """The times of ``rows`` [n] since this was asked last; once per tick."""
         prefills, extra_s, answers, output_s = self._tick[rows].T
-        self._tick[:] = 0.0
+        self._tick[rows] = 0.0
         return TickTimes(_mean(extra_s, prefills), _mean(output_s, answers))
 
     def grow(self, rows: int) -> None:

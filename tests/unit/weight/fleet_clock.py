@@ -90,6 +90,7 @@ class FleetClock:
         self.now_s += TICK_S
         first, self._sequence = self._sequence == 0, self._sequence + 1
         nodes = tuple(self.nodes)
+        rows = model_rows(nodes)
         observations = tuple(self._observation(item) for item in nodes)
         if not self.gateway_silent:
             self._observer.apply(Batch("edge", 1, self._sequence, observations), self.now_s)
@@ -102,7 +103,7 @@ class FleetClock:
             np.array([self.clock_offset_s[item.name] for item in nodes]),
             self.observed,
             roster_constants(nodes, EntropySettings()),
-            model_rows(nodes).pool,
+            rows.pool[rows.first],
             self.now_s,
         )
         self.state = self._states.tick(
