@@ -23,6 +23,10 @@ _AGREEING = 8
 _CHANCE = 0.45
 _TO_FULL = 0.35
 
+#: What was learned of a node that gets no requests, as a slow one does while there is little to do,
+#: is forgotten by half in this time: it must be asked again to show that it is as fast as before.
+_HALF_LIFE_S = 60.0
+
 
 def _middle(ranked: Floats) -> Floats:
     """The medians of rows [n, an even number] that are sorted."""
@@ -39,17 +43,21 @@ class Levels:
         #: Of the last ticks: by which factor's logarithm times were longer than the pool's line.
         self._last = np.zeros((0, _TICKS))
         self._ticks = np.zeros(0, dtype=np.intp)
+        #: Time since each answered.
+        self._idle_s = np.zeros(0)
 
     def add(self, rows: Rows, count: Floats, log_ratio: Floats) -> None:
         """``count`` [m] times, on average exp(``log_ratio``) [m] times as long as the pool's."""
         np.add.at(self._count, rows, count)
         np.add.at(self._log_sum, rows, count * log_ratio)
 
-    def update(self, rows: Rows, pools: Rows) -> Floats:
+    def update(self, rows: Rows, pools: Rows, passed_s: float) -> Floats:
         """By which factor the times of ``rows`` [n] are longer than usual for their pool, [n]. Call
-        it once per tick.
+        it once per tick, ``passed_s`` after the last one.
         """
         new = np.flatnonzero(self._count)
+        self._idle_s += passed_s
+        self._idle_s[new] = 0.0
         self._last[new, self._ticks[new] % _TICKS] = self._log_sum[new] / self._count[new]
         self._ticks[new] += 1
         self._count[:] = self._log_sum[:] = 0.0
@@ -61,6 +69,7 @@ class Levels:
         )
         sure = np.maximum(low, 0.0) - np.minimum(high, 0.0)
         part = np.clip((sure - _CHANCE) / _TO_FULL, 0.0, 1.0)
+        part *= 0.5 ** (self._idle_s[rows] / _HALF_LIFE_S)
         result: Floats = np.exp(np.where(known, middle, 0.0) * part)
         return result
 
@@ -71,11 +80,13 @@ class Levels:
     def grow(self, rows: int) -> None:
         self._count, self._log_sum = grown(self._count, rows), grown(self._log_sum, rows)
         self._last, self._ticks = grown(self._last, rows), grown(self._ticks, rows)
+        self._idle_s = grown(self._idle_s, rows)
 
     def keep(self, rows: Rows) -> None:
         """Keep the given rows only, in the given order."""
         self._count, self._log_sum = self._count[rows], self._log_sum[rows]
         self._last, self._ticks = self._last[rows], self._ticks[rows]
+        self._idle_s = self._idle_s[rows]
 
 
 def _usual(level: Floats, known: NDArray[np.bool_], pools: Rows) -> Floats:

@@ -115,7 +115,7 @@ class SpeedLearner:
         )
         output_token_s = (output_s + _PRIOR_WORTH * PRIOR_OUTPUT_TOKEN_S) / (answers + _PRIOR_WORTH)
         self._start_s[rows], self._token_s[rows] = start_s[pools], token_s[pools]
-        level = self._level[rows] = self._levels.update(rows, pools)
+        level = self._level[rows] = self._levels.update(rows, pools, passed_s)
         return Speeds(
             token_s[pools] * level, output_token_s[pools] * level, count[pools] >= _LEARNED
         )

@@ -131,6 +131,23 @@ def test_and_when_it_is_fast_again_that_is_seen_as_well(seed: int) -> None:
     assert spread(traffic.run(10.0, [5.0] * 3 + [2.0] + [5.0] * 4).token_s) < 1.15
 
 
+def test_a_node_that_gets_nothing_is_forgiven_in_minutes() -> None:
+    """A slow node is seldom asked, so it could not show that it is well again."""
+    traffic = Traffic([H100_S] * 4)
+    traffic.run(30.0, [20.0] * 4)
+    traffic.slow[3] = 3.0
+    slow = traffic.run(10.0, [20.0] * 4).token_s
+    later = traffic.run(60.0, [20.0, 20.0, 20.0, 0.0]).token_s
+    last = traffic.run(240.0, [20.0, 20.0, 20.0, 0.0]).token_s
+    ratios = [token_s[3] / token_s[0] for token_s in (slow, later, last)]
+    assert ratios[0] > 2.5
+    assert ratios[1] == pytest.approx(ratios[0] ** 0.5, rel=0.05)
+    assert ratios[2] < 1.05
+    # And if it is not well its first requests tell.
+    again = traffic.run(4.0, [20.0, 20.0, 20.0, 5.0]).token_s
+    assert again[3] / again[0] > 2.0
+
+
 def test_what_slows_all_nodes_is_news_of_none() -> None:
     traffic = Traffic([H100_S] * 4 + [A100_S], [0] * 4 + [1])
     before = traffic.run(60.0, [10.0] * 5).token_s
