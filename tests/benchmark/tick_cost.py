@@ -30,7 +30,7 @@ from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import Pipeline
 from isocost.push import observation_service
 from isocost.push.cache import Cache
-from isocost.v1 import observation_pb2, telemetry_pb2
+from isocost.v1 import observation_pb2
 from tests.benchmark.bench_json import Entry, at_most, merge
 from tests.benchmark.filter_cost import show
 from tests.benchmark.tick_fleet import Fleet, Round
@@ -95,8 +95,7 @@ class ControlPlane:
 
     def telemetry(self, reports: Iterable[bytes], now_s: float) -> None:
         for reader, data in zip(self._readers, reports, strict=True):
-            message = telemetry_pb2.TelemetryReport.FromString(data)
-            self._registry.receive(reader.read(message, UNIX_S + now_s), now_s)
+            self._registry.receive(reader.read(data, UNIX_S + now_s), now_s)
 
     def observations(self, reports: Iterable[bytes], now_s: float) -> None:
         for data in reports:

@@ -10,11 +10,19 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from struct import pack
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.model import SAMPLE_FRESH_S, NodeSample, Signal, SignalState
+from isocost.model import (
+    SAMPLE_FRESH_S,
+    EngineSample,
+    GpuSample,
+    NodeSample,
+    Signal,
+    SignalState,
+)
 from isocost.score.columns import Column, Floats
 
 #: The signals of a node and of each of its GPUs that are numbers of every tick.
@@ -36,15 +44,14 @@ _MEAN = GPU_SIGNALS.index("nvlink_active_fraction")
 #: A signal is three numbers: state, value, age in milliseconds.
 _PARTS = 3
 _PER_NODE = len(ENGINE_SIGNALS) + len(NODE_SIGNALS)
-_NOTHING = bytes(8 * _PARTS * _PER_NODE)
 _GPU_BYTES = 8 * _PARTS * len(GPU_SIGNALS)
 
 _engine_signals = attrgetter(*ENGINE_SIGNALS)
 _node_signals = attrgetter(*NODE_SIGNALS)
 _gpu_signals = attrgetter(*GPU_SIGNALS)
 
-#: What is read when somebody asks.
-_LATER = ("gpus", "engine", "net_bytes_per_s", "cuda_handles", "kv_cache_age_s")
+#: What is read when somebody asks, beside the GPUs.
+_SIGNALS = ("engine", "net_bytes_per_s", "cuda_handles", "kv_cache_age_s")
 _fields = attrgetter(*(field.name for field in dataclasses.fields(NodeSample)))
 
 
@@ -52,8 +59,8 @@ class ReadSample(NodeSample):
     """A sample whose numbers are there as ``node_row`` and ``gpu_rows``, see ``packed``. Its
     signals are read when somebody asks for one: on most ticks nobody does.
 
-    ``well``: the health table has nothing on it. A reader puts these and the fields of NodeSample
-    but ``_LATER`` in, and says what the whole sample is.
+    ``well``: the health table has nothing on it. A reader puts these in and the fields of
+    NodeSample but those that it reads later.
     """
 
     __slots__ = ("gpu_rows", "node_row", "well")
@@ -62,18 +69,25 @@ class ReadSample(NodeSample):
     gpu_rows: bytes
     well: bool
 
-    def whole(self) -> NodeSample:
-        """The sample with all of its signals."""
+    def read_gpus(self) -> tuple[GpuSample, ...]:
+        """The GPUs with all of their signals."""
+        raise NotImplementedError
+
+    def read_signals(self) -> Mapping[str, Signal | EngineSample]:
+        """The fields of ``_SIGNALS``."""
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> object:
         """Called for what is not there yet."""
-        if name not in _LATER:
+        if name == "gpus":
+            later: Mapping[str, object] = {name: self.read_gpus()}
+        elif name in _SIGNALS:
+            later = self.read_signals()
+        else:
             raise AttributeError(name)
-        whole = self.whole()
-        for field in _LATER:
-            object.__setattr__(self, field, getattr(whole, field))
-        return getattr(whole, name)
+        for field, value in later.items():
+            object.__setattr__(self, field, value)
+        return later[name]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeSample) and _fields(self) == _fields(other)
@@ -96,10 +110,11 @@ def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mappin
     A node without a sample has every signal absent; a sample older than ``SAMPLE_FRESH_S`` makes
     every signal in it stale, and that much older. ``ages_s`` [n] is the time since each arrived.
     """
-    rows = [_rows(sample) for sample in samples]
-    own = _signals([row for row, _ in rows], _PER_NODE)
-    gpus = _signals([row for _, row in rows], len(GPU_SIGNALS))
-    count = np.array([len(row) for _, row in rows], dtype=np.intp) // _GPU_BYTES
+    rows = [sample if isinstance(sample, ReadSample) else _rows(sample) for sample in samples]
+    gpu_rows = [row.gpu_rows for row in rows]
+    own = _signals([row.node_row for row in rows], _PER_NODE)
+    gpus = _signals(gpu_rows, len(GPU_SIGNALS))
+    count = np.array(list(map(len, gpu_rows)), dtype=np.intp) // _GPU_BYTES
     names = (*ENGINE_SIGNALS, *NODE_SIGNALS, *GPU_SIGNALS)
     of_gpus = _over_gpus(*gpus, count)
     values = np.concatenate((own[0], of_gpus[0]))
@@ -120,19 +135,24 @@ def vram_total_bytes(samples: Sequence[NodeSample | None]) -> Floats:
     return total.value
 
 
-def _rows(sample: NodeSample | None) -> tuple[bytes, bytes]:
+class _Rows(NamedTuple):
+    node_row: bytes
+    gpu_rows: bytes
+
+
+def _rows(sample: NodeSample | None) -> _Rows:
     if sample is None:
-        return _NOTHING, b""
-    if isinstance(sample, ReadSample):
-        return sample.node_row, sample.gpu_rows
+        return _NO_ROWS
     of_gpus = (signal for gpu in sample.gpus for signal in _gpu_signals(gpu))
     of_node = (*_engine_signals(sample.engine), *_node_signals(sample))
-    return packed(_numbers(of_node)), packed(_numbers(of_gpus))
+    return _Rows(packed(_numbers(of_node)), packed(_numbers(of_gpus)))
 
 
 def _numbers(signals: Iterable[Signal]) -> list[float]:
     return [part for signal in signals for part in (signal.state, signal.value, signal.age_s * 1e3)]
 
+
+_NO_ROWS = _Rows(bytes(8 * _PARTS * _PER_NODE), b"")
 
 _Signals = tuple[Floats, NDArray[np.int8], Floats]
 
