@@ -46,6 +46,8 @@ _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _HEALTH_KEPT = 1024
 
 _KNOWN = (telemetry_pb2.SIGNAL_STATE_MEASURED, telemetry_pb2.SIGNAL_STATE_STALE)
+#: To look a member of an enum up takes as long as to make a signal.
+_MEASURED, _STALE = SignalState.MEASURED, SignalState.STALE
 _engine_signals = attrgetter(*ENGINE_SIGNALS)
 _node_signals = attrgetter(*NODE_SIGNALS)
 _gpu_signals = attrgetter(*GPU_SIGNALS)
@@ -328,7 +330,7 @@ def _signal(signal: telemetry_pb2.Signal) -> Signal:
     if not 0.0 <= value < math.inf:
         return ABSENT
     if state == telemetry_pb2.SIGNAL_STATE_MEASURED:
-        return Signal(SignalState.MEASURED, value, signal.age_ms / 1e3)
+        return Signal(_MEASURED, value, signal.age_ms / 1e3)
     if state == telemetry_pb2.SIGNAL_STATE_STALE:
-        return Signal(SignalState.STALE, value, signal.age_ms / 1e3)
+        return Signal(_STALE, value, signal.age_ms / 1e3)
     return ABSENT

@@ -111,12 +111,9 @@ def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mappin
     every signal in it stale, and that much older. ``ages_s`` [n] is the time since each arrived.
     """
     rows = [sample if isinstance(sample, ReadSample) else _rows(sample) for sample in samples]
-    gpu_rows = [row.gpu_rows for row in rows]
     own = _signals([row.node_row for row in rows], _PER_NODE)
-    gpus = _signals(gpu_rows, len(GPU_SIGNALS))
-    count = np.array(list(map(len, gpu_rows)), dtype=np.intp) // _GPU_BYTES
+    of_gpus = _over_gpus([row.gpu_rows for row in rows])
     names = (*ENGINE_SIGNALS, *NODE_SIGNALS, *GPU_SIGNALS)
-    of_gpus = _over_gpus(*gpus, count)
     values = np.concatenate((own[0], of_gpus[0]))
     states = np.concatenate((own[1], of_gpus[1]))
     ages = np.concatenate((own[2], of_gpus[2]))
@@ -175,31 +172,42 @@ def _signals(rows: Sequence[bytes], count: int) -> _Signals:
     )
 
 
-def _over_gpus(
-    value: Floats, state: NDArray[np.int8], age_s: Floats, count: NDArray[np.intp]
-) -> _Signals:
-    """One signal of each node from those of its ``count`` [n] GPUs, [signals, n].
+def _over_gpus(rows: Sequence[bytes]) -> _Signals:
+    """The signals of n nodes, each one over all GPUs of its node, [signals, n]. Nodes with as many
+    GPUs are looked at together.
+    """
+    count = np.array(list(map(len, rows)), dtype=np.intp) // _GPU_BYTES
+    shape = (len(GPU_SIGNALS), len(rows))
+    values, states, ages = np.zeros(shape), np.zeros(shape, dtype=np.int8), np.zeros(shape)
+    for gpus in np.unique(count[count > 0]).tolist():
+        places = np.flatnonzero(count == gpus)
+        of_gpus = [rows[place] for place in places.tolist()]
+        value, state, age_s = _signals(of_gpus, gpus * len(GPU_SIGNALS))
+        each = gpus, len(GPU_SIGNALS), len(places)
+        values[:, places], states[:, places], ages[:, places] = _combined(
+            value.reshape(each), state.reshape(each), age_s.reshape(each)
+        )
+    return values, states, ages
+
+
+def _combined(value: Floats, state: NDArray[np.int8], age_s: Floats) -> _Signals:
+    """One signal of each node, [signals, m], from those of its GPUs, [gpus, signals, m].
 
     Parts that are unsupported drop out; one absent part makes the whole absent (a sum that lacks
     a part is not a sum). The result is as old as its oldest part.
     """
-    if (count == 1).all():
-        return value, state, age_s
-    some = count > 0
-    first = (np.cumsum(count) - count)[some]
-    parts = np.add.reduceat(state != SignalState.UNSUPPORTED, first, axis=1, dtype=np.intp)
-    absent = np.logical_or.reduceat(state == SignalState.ABSENT, first, axis=1)
-    stale = np.logical_or.reduceat(state == SignalState.STALE, first, axis=1)
+    parts = np.count_nonzero(state != SignalState.UNSUPPORTED, axis=0)
+    absent = (state == SignalState.ABSENT).any(axis=0)
+    stale = (state == SignalState.STALE).any(axis=0)
     # Nothing is added by a part that drops out: its value is 0.
-    combined = np.add.reduceat(value, first, axis=1)
-    combined[_LARGEST] = np.maximum.reduceat(value[_LARGEST], first)
+    combined = value.sum(axis=0)
+    combined[_LARGEST] = value[:, _LARGEST].max(axis=0)
     combined[_MEAN] /= np.maximum(parts[_MEAN], 1)
     known = ~absent & (parts > 0)
     states = np.where(stale, SignalState.STALE, SignalState.MEASURED)
     states = np.where(known, states, np.where(absent, SignalState.ABSENT, SignalState.UNSUPPORTED))
-    oldest = np.maximum.reduceat(age_s, first, axis=1)
-    shape = (len(value), len(count))
-    values, all_states, ages = np.zeros(shape), np.zeros(shape, dtype=np.int8), np.zeros(shape)
-    values[:, some], all_states[:, some] = np.where(known, combined, 0.0), states
-    ages[:, some] = np.where(known, oldest, 0.0)
-    return values, all_states, ages
+    return (
+        np.where(known, combined, 0.0),
+        states.astype(np.int8),
+        np.where(known, age_s.max(axis=0), 0.0),
+    )
