@@ -7,9 +7,10 @@ every signal of every GPU.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from operator import attrgetter
-from struct import pack
+from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -96,12 +97,17 @@ class ReadSample(NodeSample):
         return hash(_fields(self))
 
 
-def packed(numbers: Sequence[float]) -> bytes:
+def packed(*numbers: float) -> bytes:
     """The numbers of a node (those of ENGINE_SIGNALS, then of NODE_SIGNALS) or of its GPUs
     (GPU_SIGNALS, one GPU after the other): state, value and age in ms of each signal. What cannot
     be true may be among them.
     """
-    return pack(f"{len(numbers)}d", *numbers)
+    return _packer(len(numbers))(*numbers)
+
+
+@cache
+def _packer(count: int) -> Callable[..., bytes]:
+    return Struct(f"{count}d").pack
 
 
 def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mapping[str, Column]:
@@ -142,7 +148,7 @@ def _rows(sample: NodeSample | None) -> _Rows:
         return _NO_ROWS
     of_gpus = (signal for gpu in sample.gpus for signal in _gpu_signals(gpu))
     of_node = (*_engine_signals(sample.engine), *_node_signals(sample))
-    return _Rows(packed(_numbers(of_node)), packed(_numbers(of_gpus)))
+    return _Rows(packed(*_numbers(of_node)), packed(*_numbers(of_gpus)))
 
 
 def _numbers(signals: Iterable[Signal]) -> list[float]:
