@@ -123,7 +123,7 @@ class ControlPlane:
         return {
             **why(latest, index, self._config),
             **json_of(self._pipeline.manual.of(name)),
-            "signals": node_signals(sample, latest.ages_s[index]) if sample else None,
+            "signals": node_signals(sample, float(latest.ages_s[index])) if sample else None,
         }
 
     def not_ready(self) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from isocost.config import ControlPlaneConfig
-from isocost.discovery.registry import NodeView, Registry
+from isocost.discovery.registry import Registry
 from isocost.errors import RejectedError
 from isocost.first_roster import FirstRoster
 from isocost.guard_log import GuardLog
@@ -74,8 +74,8 @@ class Latest:
 
     nodes: tuple[Node, ...]
     samples: tuple[NodeSample | None, ...]
-    ages_s: tuple[float, ...]
-    clock_offsets_s: tuple[float | None, ...]
+    ages_s: Floats
+    clock_offsets_s: Floats
     observed: Observed
     scored: Scored
     decision: Decision
@@ -164,15 +164,15 @@ class Pipeline:
         empties or shrinks a roster. What the next tick compares with is set once all is published,
         so that a tick which fails half-way loses no change.
         """
-        views = self._registry.view(now_s)
+        view = self._registry.view(now_s)
         # Once complete it stays so. Not in one condition: both take note of the time.
         complete = self.latest is not None or self._first.complete(
-            {view.node.name: view.sample_age_s for view in views}, now_s
+            {one.node.name: one.sample_age_s for one in view}, now_s
         )
         if not (self._registry.first_discovery_done(now_s) and complete):
             return
-        announced, samples, ages_s, clock_offsets_s = _columns(views)
-        fitted = self._fit.fitted(announced, samples)
+        samples, ages_s = view.samples, view.ages_s
+        fitted = self._fit.fitted(view.nodes, samples)
         nodes = fitted.nodes
         roster, node_ids, constants = self._roster, self._node_ids, self._constants
         rows, row_constants = self._rows, self._row_constants
@@ -193,7 +193,7 @@ class Pipeline:
         scored = self._guards.tick(
             nodes,
             telemetry,
-            np.array(clock_offsets_s, dtype=np.float64),
+            view.clock_offsets_s,
             observed,
             constants,
             rows.pool[rows.first],
@@ -240,7 +240,7 @@ class Pipeline:
             nodes,
             samples,
             ages_s,
-            clock_offsets_s,
+            view.clock_offsets_s,
             observed,
             scored,
             decision,
@@ -364,18 +364,6 @@ def _log_findings(hardware: FleetHardware) -> None:
         more = len(changes) - _LOGGED_TRANSITIONS
         if more > 0:
             log.warning("%d more findings %s at once", more, "begin" if begins else "end")
-
-
-def _columns(
-    views: Sequence[NodeView],
-) -> tuple[
-    tuple[Node, ...], tuple[NodeSample | None, ...], tuple[float, ...], tuple[float | None, ...]
-]:
-    """Nodes, samples, ages and clock offsets."""
-    if not views:
-        return (), (), (), ()
-    nodes, samples, ages_s, clock_offsets_s = zip(*views, strict=True)
-    return nodes, samples, ages_s, clock_offsets_s
 
 
 def _table_work(numbers: ByModel) -> TableWork:

@@ -68,7 +68,8 @@ class NodesPage:
         if not self._signals:
             yield from rows
             return
-        for row, sample, age_s in zip(rows, latest.samples, latest.ages_s, strict=True):
+        ages_s = latest.ages_s.tolist()
+        for row, sample, age_s in zip(rows, latest.samples, ages_s, strict=True):
             yield {**row, "signals": node_signals(sample, age_s) if sample else None}
 
 
@@ -83,6 +84,7 @@ def node_rows(
     for index, node in enumerate(latest.nodes):
         sample = latest.samples[index]
         age_s = latest.at_s - float(state.since_s[index])
+        sample_age_s = float(latest.ages_s[index])
         entropy = float(decision.entropy[index])
         yield {
             "name": node.name,
@@ -120,10 +122,10 @@ def node_rows(
             "health_findings": [
                 finding_row(item, latest) for item in state.hardware.findings.get(node.name, ())
             ],
-            "health_unknown": unknown_rows(sample, latest.ages_s[index]) if sample else None,
+            "health_unknown": unknown_rows(sample, sample_age_s) if sample else None,
             "guards": latest.scored.names(index),
-            "sample_age_s": latest.ages_s[index] if sample else None,
-            "clock_offset_ms": _milliseconds(latest.clock_offsets_s[index]),
+            "sample_age_s": sample_age_s if sample else None,
+            "clock_offset_ms": _milliseconds(float(latest.clock_offsets_s[index])),
             "outcomes": observer.outcomes(node.id),
             "by_model": rows_by_model(latest.by_model, index),
             **json_of(manual.of(node.name)),
@@ -305,8 +307,8 @@ def _inverse(value: float | None) -> float | None:
     return None if value is None else 1.0 / value
 
 
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1e3
+def _milliseconds(seconds: float) -> float | None:
+    return None if math.isnan(seconds) else seconds * 1e3
 
 
 def _cell(column: Column, index: int) -> float | None:

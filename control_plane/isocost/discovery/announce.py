@@ -27,6 +27,11 @@ class Announcement:
     arrived_s: float
 
     @property
+    def clock_offset_s(self) -> float:
+        """The node's clock less this machine's."""
+        return self.report.clock_offset_s + self.sample.clock_offset_s
+
+    @property
     def claimant(self) -> str:
         return f"agent {self.report.agent} on {self.sample.node.host}"
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from isocost.config import DiscoverySettings
 from isocost.discovery.announce import Announcement, Announcements, Conflict
 from isocost.discovery.file import FileNodes, in_thread
 from isocost.discovery.report import AgentReport
 from isocost.model import Node, NodeSample
+from isocost.score.columns import Floats
 
 #: How often the discovery file is looked at.
 FILE_PERIOD_S = 1.0
@@ -25,13 +28,44 @@ class NodeView(NamedTuple):
     """One node as discovery sees it.
 
     ``sample_age_s`` is the time since the sample arrived, infinite without one;
-    ``clock_offset_s`` is the node's clock less this machine's, None without a sample.
+    ``clock_offset_s`` is the node's clock less this machine's, NaN without a sample.
     """
 
     node: Node
     sample: NodeSample | None
     sample_age_s: float
-    clock_offset_s: float | None = None
+    clock_offset_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """All nodes as discovery sees them, [n] each: what NodeView has of one. ``nodes`` is the same
+    object while these are the same nodes.
+    """
+
+    nodes: tuple[Node, ...]
+    samples: tuple[NodeSample | None, ...]
+    ages_s: Floats
+    clock_offsets_s: Floats
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Iterator[NodeView]:
+        """One by one."""
+        columns = self.nodes, self.samples, self.ages_s.tolist(), self.clock_offsets_s.tolist()
+        return map(NodeView, *columns)
+
+
+class _Unheard:
+    """Stands in for the announcement of a node that nobody announced."""
+
+    sample = None
+    arrived_s = -math.inf
+    clock_offset_s = math.nan
+
+
+_UNHEARD = _Unheard()
 
 
 class Registry:
@@ -78,7 +112,7 @@ class Registry:
         """Nodes are known, or there was time enough for them to show: an empty list is meant."""
         return self._known or now_s >= self._settled_s
 
-    def view(self, now_s: float) -> tuple[NodeView, ...]:
+    def view(self, now_s: float) -> FleetView:
         """Every known node, sorted by name, each name and each address once."""
         announced = self._announcements.announced(now_s)
         for forgotten in announced.forgotten:
@@ -87,16 +121,12 @@ class Registry:
         if merged is None or not merged.of(announced.nodes, listed):
             merged = self._merged = _merge(announced.nodes, listed)
         self._log(announced.conflicts | merged.conflicts)
-        return tuple(
-            NodeView(known, None, math.inf, None)
-            if isinstance(known, Node)
-            else NodeView(
-                known.sample.node,
-                known.sample,
-                now_s - known.arrived_s,
-                known.report.clock_offset_s + known.sample.clock_offset_s,
-            )
-            for known in merged.nodes
+        claims = merged.claims
+        return FleetView(
+            merged.nodes,
+            tuple([claim.sample for claim in claims]),
+            now_s - np.array([claim.arrived_s for claim in claims], dtype=np.float64),
+            np.array([claim.clock_offset_s for claim in claims], dtype=np.float64),
         )
 
     def _file_nodes(self, now_s: float) -> tuple[Node, ...]:
@@ -117,11 +147,12 @@ class Registry:
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """What is ``announced`` and what the file ``listed``, as ``nodes`` sorted by name."""
+    """What is ``announced`` and what the file ``listed`` as one list sorted by name."""
 
     announced: Mapping[str, Announcement]
     listed: tuple[Node, ...]
-    nodes: tuple[Announcement | Node, ...]
+    nodes: tuple[Node, ...]
+    claims: tuple[Announcement | _Unheard, ...]
     conflicts: frozenset[Conflict]
 
     def of(self, announced: Mapping[str, Announcement], listed: tuple[Node, ...]) -> bool:
@@ -131,8 +162,8 @@ class _Merged:
 
 def _merge(announced: Mapping[str, Announcement], listed: tuple[Node, ...]) -> _Merged:
     """Add the nodes of the file that nobody announced."""
-    nodes: dict[str, Announcement | Node] = dict(announced)
-    addresses = {name: claim.sample.node.address for name, claim in announced.items()}
+    nodes = {name: claim.sample.node for name, claim in announced.items()}
+    addresses = {name: node.address for name, node in nodes.items()}
     holders = {address: name for name, address in addresses.items()}
     conflicts: set[Conflict] = set()
     for node in listed:
@@ -145,5 +176,11 @@ def _merge(announced: Mapping[str, Announcement], listed: tuple[Node, ...]) -> _
             )
         elif address is None:
             nodes[node.name], addresses[node.name] = node, node.address
-    ordered = tuple(nodes[name] for name in sorted(nodes))
-    return _Merged(announced, listed, ordered, frozenset(conflicts))
+    names = sorted(nodes)
+    return _Merged(
+        announced,
+        listed,
+        tuple(nodes[name] for name in names),
+        tuple(announced.get(name, _UNHEARD) for name in names),
+        frozenset(conflicts),
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -46,14 +47,15 @@ _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _HEALTH_KEPT = 1024
 
 _KNOWN = (telemetry_pb2.SIGNAL_STATE_MEASURED, telemetry_pb2.SIGNAL_STATE_STALE)
+#: To look a member of an enum up takes as long as to make a signal.
+_MEASURED, _STALE = SignalState.MEASURED, SignalState.STALE
 _engine_signals = attrgetter(*ENGINE_SIGNALS)
 _node_signals = attrgetter(*NODE_SIGNALS)
 _gpu_signals = attrgetter(*GPU_SIGNALS)
 _parts = attrgetter("state", "value", "age_ms")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentReport:
+class AgentReport(NamedTuple):
     """One report. ``refused`` says for each node that could not be used, why.
 
     The times are those of the agent's clocks.
@@ -87,22 +89,25 @@ class _Health(NamedTuple):
 
 
 class _WireSample(ReadSample):
-    """Keeps the message that it came in."""
+    """Keeps the report that it came in as bytes: a message is many objects, which would all be
+    let go of by the next tick.
+    """
 
-    __slots__ = ("_health", "_message")
+    __slots__ = ("_health", "_place", "_report")
 
+    _report: bytes
+    _place: int
     _health: Mapping[bytes, _Health]
-    _message: telemetry_pb2.NodeSample
 
     def __init__(
         self,
         node: Node,
         message: telemetry_pb2.NodeSample,
-        health: Mapping[bytes, _Health],
         taken_s: float,
-        node_row: bytes,
-        gpu_rows: bytes,
-        well: bool,
+        rows: tuple[bytes, bytes, bool],
+        report: bytes,
+        place: int,
+        health: Mapping[bytes, _Health],
     ) -> None:
         put = object.__setattr__
         put(self, "node", node)
@@ -110,16 +115,30 @@ class _WireSample(ReadSample):
         put(self, "engine_silent", message.engine_silent)
         put(self, "clock_offset_s", message.clock_offset_ms / 1e3)
         put(self, "cuda_handles_dropped", message.cuda_handles_dropped)
-        put(self, "by_model", _by_model(message))
+        put(self, "by_model", _by_model(message) if message.by_model else ())
         put(self, "taken_s", taken_s)
+        node_row, gpu_rows, well = rows
         put(self, "node_row", node_row)
         put(self, "gpu_rows", gpu_rows)
         put(self, "well", well)
-        put(self, "_message", message)
+        put(self, "_report", report)
+        put(self, "_place", place)
         put(self, "_health", health)
 
-    def whole(self) -> NodeSample:
-        return _sample(self.node, self._message, self._health, self.taken_s)
+    def read_gpus(self) -> tuple[GpuSample, ...]:
+        return _gpus(self._message(), self._health)
+
+    def read_signals(self) -> Mapping[str, Signal | EngineSample]:
+        message = self._message()
+        return {
+            "engine": _engine(message.engine),
+            "net_bytes_per_s": _signal(message.net_bytes_per_s),
+            "cuda_handles": _signal(message.cuda_handles),
+            "kv_cache_age_s": _signal(message.kv_cache_age_s),
+        }
+
+    def _message(self) -> telemetry_pb2.NodeSample:
+        return telemetry_pb2.TelemetryReport.FromString(self._report).nodes[self._place]
 
 
 class ReportReader:
@@ -132,10 +151,14 @@ class ReportReader:
         self._nodes: dict[bytes, Node | str] = {}
         self._health: dict[bytes, _Health] = {}
 
-    def read(self, report: telemetry_pb2.TelemetryReport, unix_s: float) -> AgentReport:
-        """A report that arrived at ``unix_s``. TelemetryError: the agent has no name that can be
-        shown, or what tells of a GPU's health is none of it.
+    def read(self, data: bytes, unix_s: float) -> AgentReport:
+        """A TelemetryReport that arrived at ``unix_s``. TelemetryError: it is none, the agent has
+        no name that can be shown, or what tells of a GPU's health is none of it.
         """
+        try:
+            report = telemetry_pb2.TelemetryReport.FromString(data)
+        except DecodeError as error:
+            raise TelemetryError("not a TelemetryReport") from error
         agent, taken_s, wall_s = report.agent, report.monotonic_ms / 1e3, report.wall_unix_ms / 1e3
         if agent != self._agent:
             self._agent = _checked_name(agent)
@@ -143,16 +166,17 @@ class ReportReader:
         refused: list[str] = []
         nodes: dict[bytes, Node | str] = {}
         health: dict[bytes, _Health] = {}
-        for message in report.nodes:
+        for place, message in enumerate(report.nodes):
             key = message.node.SerializeToString()
             node = nodes[key] = self._nodes.get(key) or _node_or_reason(message.node)
             for gpu in message.gpus:
-                if (data := gpu.health) and data not in health:
-                    health[data] = self._health.get(data) or _health(data)
+                if (told := gpu.health) and told not in health:
+                    health[told] = self._health.get(told) or _health(told)
             if isinstance(node, str):
                 refused.append(node)
             else:
-                samples.append(_read_sample(node, message, health, taken_s))
+                rows = _rows(message, health)
+                samples.append(_WireSample(node, message, taken_s, rows, data, place, health))
         self._nodes, self._health = nodes, health
         return AgentReport(
             agent=agent,
@@ -228,68 +252,41 @@ def _model(model: roster_pb2.Model) -> dict[str, object]:
     }
 
 
-def _read_sample(
-    node: Node,
-    sample: telemetry_pb2.NodeSample,
-    health: Mapping[bytes, _Health],
-    taken_s: float,
-) -> _WireSample:
-    of_node: list[float] = []
-    for signal in _engine_signals(sample.engine):
-        of_node += _parts(signal)
-    for signal in _node_signals(sample):
-        of_node += _parts(signal)
-    of_gpus: list[float] = []
+def _rows(
+    sample: telemetry_pb2.NodeSample, health: Mapping[bytes, _Health]
+) -> tuple[bytes, bytes, bool]:
+    """Of a ReadSample: the numbers of the node and of its GPUs, and whether it is well."""
+    own = (*_engine_signals(sample.engine), *_node_signals(sample))
+    of_gpus = chain.from_iterable(map(_gpu_signals, sample.gpus))
     well = not sample.cuda_handles_dropped
     for gpu in sample.gpus:
-        for signal in _gpu_signals(gpu):
-            of_gpus += _parts(signal)
         links, data = gpu.nvlink_active_fraction, gpu.health
         links_up = links.value >= 1.0 or links.state not in _KNOWN
         well = well and links_up and not gpu.lost and (not data or health[data].well)
-    return _WireSample(
-        node,
-        sample,
-        health,
-        taken_s,
-        packed(of_node),
-        packed(of_gpus),
+    # All of it in C: this is the most of what it takes to receive a report.
+    return (
+        packed(*chain.from_iterable(map(_parts, own))),
+        packed(*chain.from_iterable(map(_parts, of_gpus))),
         well,
     )
 
 
-def _sample(
-    node: Node,
-    sample: telemetry_pb2.NodeSample,
-    health: Mapping[bytes, _Health],
-    taken_s: float,
-) -> NodeSample:
-    return NodeSample(
-        node=node,
-        engine_up=sample.engine_up,
-        engine_silent=sample.engine_silent,
-        gpus=tuple(
-            GpuSample(
-                gpu.uuid,
-                _signal(gpu.vram_total_bytes),
-                _signal(gpu.vram_free_bytes),
-                _signal(gpu.gpu_utilisation),
-                _signal(gpu.pcie_bytes_per_s),
-                _signal(gpu.nvlink_active_fraction),
-                gpu.lost,
-                health[gpu.health].signals if gpu.health else None,
-                gpu.health_age_ms / 1e3,
-            )
-            for gpu in sample.gpus
-        ),
-        engine=_engine(sample.engine),
-        net_bytes_per_s=_signal(sample.net_bytes_per_s),
-        clock_offset_s=sample.clock_offset_ms / 1e3,
-        cuda_handles=_signal(sample.cuda_handles),
-        cuda_handles_dropped=sample.cuda_handles_dropped,
-        by_model=_by_model(sample),
-        taken_s=taken_s,
-        kv_cache_age_s=_signal(sample.kv_cache_age_s),
+def _gpus(
+    sample: telemetry_pb2.NodeSample, health: Mapping[bytes, _Health]
+) -> tuple[GpuSample, ...]:
+    return tuple(
+        GpuSample(
+            gpu.uuid,
+            _signal(gpu.vram_total_bytes),
+            _signal(gpu.vram_free_bytes),
+            _signal(gpu.gpu_utilisation),
+            _signal(gpu.pcie_bytes_per_s),
+            _signal(gpu.nvlink_active_fraction),
+            gpu.lost,
+            health[gpu.health].signals if gpu.health else None,
+            gpu.health_age_ms / 1e3,
+        )
+        for gpu in sample.gpus
     )
 
 
@@ -332,7 +329,7 @@ def _signal(signal: telemetry_pb2.Signal) -> Signal:
     if not 0.0 <= value < math.inf:
         return ABSENT
     if state == telemetry_pb2.SIGNAL_STATE_MEASURED:
-        return Signal(SignalState.MEASURED, value, signal.age_ms / 1e3)
+        return Signal(_MEASURED, value, signal.age_ms / 1e3)
     if state == telemetry_pb2.SIGNAL_STATE_STALE:
-        return Signal(SignalState.STALE, value, signal.age_ms / 1e3)
+        return Signal(_STALE, value, signal.age_ms / 1e3)
     return ABSENT

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from isocost.discovery.registry import Registry
 from isocost.discovery.report import ReportReader
@@ -40,10 +39,7 @@ class TelemetryService:
         refused: tuple[str, ...] = ()
         async for data in requests:
             try:
-                message = telemetry_pb2.TelemetryReport.FromString(data)
-                report = reader.read(message, time.time())
-            except DecodeError:
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not a TelemetryReport")
+                report = reader.read(data, time.time())
             except TelemetryError as error:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             self._registry.receive(report, time.monotonic())

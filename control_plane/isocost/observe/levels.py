@@ -103,4 +103,5 @@ def _usual(level: Floats, known: NDArray[np.bool_], pools: Rows) -> Floats:
 
 
 def _lower_median(values: Floats) -> float:
-    return float(np.sort(values)[(values.size - 1) // 2]) if values.size else 0.0
+    place = (values.size - 1) // 2
+    return float(np.partition(values, place)[place]) if values.size else 0.0

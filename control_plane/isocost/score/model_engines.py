@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isocost.model import EngineSample, Node, NodeSample
-from isocost.score.columns import Column, derived
+from isocost.score.columns import Column, Floats, derived
 from isocost.score.model_rows import ModelRows
 from isocost.score.rows import node_columns
 from isocost.score.telemetry import FleetTelemetry
@@ -74,7 +74,7 @@ def model_engines(
     rows: ModelRows,
     kv_size: Column,
     samples: Sequence[NodeSample | None],
-    ages_s: Sequence[float],
+    ages_s: Sequence[float] | Floats,
 ) -> ModelEngines | None:
     """``kv_size`` [m] is the KV bytes per token; samples and their ages are of the n nodes. None:
     each node is one row.

@@ -7,14 +7,23 @@ every signal of every GPU.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from operator import attrgetter
-from struct import pack
+from struct import Struct
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.model import SAMPLE_FRESH_S, NodeSample, Signal, SignalState
+from isocost.model import (
+    SAMPLE_FRESH_S,
+    EngineSample,
+    GpuSample,
+    NodeSample,
+    Signal,
+    SignalState,
+)
 from isocost.score.columns import Column, Floats
 
 #: The signals of a node and of each of its GPUs that are numbers of every tick.
@@ -36,15 +45,14 @@ _MEAN = GPU_SIGNALS.index("nvlink_active_fraction")
 #: A signal is three numbers: state, value, age in milliseconds.
 _PARTS = 3
 _PER_NODE = len(ENGINE_SIGNALS) + len(NODE_SIGNALS)
-_NOTHING = bytes(8 * _PARTS * _PER_NODE)
 _GPU_BYTES = 8 * _PARTS * len(GPU_SIGNALS)
 
 _engine_signals = attrgetter(*ENGINE_SIGNALS)
 _node_signals = attrgetter(*NODE_SIGNALS)
 _gpu_signals = attrgetter(*GPU_SIGNALS)
 
-#: What is read when somebody asks.
-_LATER = ("gpus", "engine", "net_bytes_per_s", "cuda_handles", "kv_cache_age_s")
+#: What is read when somebody asks, beside the GPUs.
+_SIGNALS = ("engine", "net_bytes_per_s", "cuda_handles", "kv_cache_age_s")
 _fields = attrgetter(*(field.name for field in dataclasses.fields(NodeSample)))
 
 
@@ -52,8 +60,8 @@ class ReadSample(NodeSample):
     """A sample whose numbers are there as ``node_row`` and ``gpu_rows``, see ``packed``. Its
     signals are read when somebody asks for one: on most ticks nobody does.
 
-    ``well``: the health table has nothing on it. A reader puts these and the fields of NodeSample
-    but ``_LATER`` in, and says what the whole sample is.
+    ``well``: the health table has nothing on it. A reader puts these in and the fields of
+    NodeSample but those that it reads later.
     """
 
     __slots__ = ("gpu_rows", "node_row", "well")
@@ -62,18 +70,25 @@ class ReadSample(NodeSample):
     gpu_rows: bytes
     well: bool
 
-    def whole(self) -> NodeSample:
-        """The sample with all of its signals."""
+    def read_gpus(self) -> tuple[GpuSample, ...]:
+        """The GPUs with all of their signals."""
+        raise NotImplementedError
+
+    def read_signals(self) -> Mapping[str, Signal | EngineSample]:
+        """The fields of ``_SIGNALS``."""
         raise NotImplementedError
 
     def __getattr__(self, name: str) -> object:
         """Called for what is not there yet."""
-        if name not in _LATER:
+        if name == "gpus":
+            later: Mapping[str, object] = {name: self.read_gpus()}
+        elif name in _SIGNALS:
+            later = self.read_signals()
+        else:
             raise AttributeError(name)
-        whole = self.whole()
-        for field in _LATER:
-            object.__setattr__(self, field, getattr(whole, field))
-        return getattr(whole, name)
+        for field, value in later.items():
+            object.__setattr__(self, field, value)
+        return later[name]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeSample) and _fields(self) == _fields(other)
@@ -82,12 +97,17 @@ class ReadSample(NodeSample):
         return hash(_fields(self))
 
 
-def packed(numbers: Sequence[float]) -> bytes:
+def packed(*numbers: float) -> bytes:
     """The numbers of a node (those of ENGINE_SIGNALS, then of NODE_SIGNALS) or of its GPUs
     (GPU_SIGNALS, one GPU after the other): state, value and age in ms of each signal. What cannot
     be true may be among them.
     """
-    return pack(f"{len(numbers)}d", *numbers)
+    return _packer(len(numbers))(*numbers)
+
+
+@cache
+def _packer(count: int) -> Callable[..., bytes]:
+    return Struct(f"{count}d").pack
 
 
 def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mapping[str, Column]:
@@ -96,12 +116,10 @@ def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mappin
     A node without a sample has every signal absent; a sample older than ``SAMPLE_FRESH_S`` makes
     every signal in it stale, and that much older. ``ages_s`` [n] is the time since each arrived.
     """
-    rows = [_rows(sample) for sample in samples]
-    own = _signals([row for row, _ in rows], _PER_NODE)
-    gpus = _signals([row for _, row in rows], len(GPU_SIGNALS))
-    count = np.array([len(row) for _, row in rows], dtype=np.intp) // _GPU_BYTES
+    rows = [sample if isinstance(sample, ReadSample) else _rows(sample) for sample in samples]
+    own = _signals([row.node_row for row in rows], _PER_NODE)
+    of_gpus = _over_gpus([row.gpu_rows for row in rows])
     names = (*ENGINE_SIGNALS, *NODE_SIGNALS, *GPU_SIGNALS)
-    of_gpus = _over_gpus(*gpus, count)
     values = np.concatenate((own[0], of_gpus[0]))
     states = np.concatenate((own[1], of_gpus[1]))
     ages = np.concatenate((own[2], of_gpus[2]))
@@ -120,19 +138,24 @@ def vram_total_bytes(samples: Sequence[NodeSample | None]) -> Floats:
     return total.value
 
 
-def _rows(sample: NodeSample | None) -> tuple[bytes, bytes]:
+class _Rows(NamedTuple):
+    node_row: bytes
+    gpu_rows: bytes
+
+
+def _rows(sample: NodeSample | None) -> _Rows:
     if sample is None:
-        return _NOTHING, b""
-    if isinstance(sample, ReadSample):
-        return sample.node_row, sample.gpu_rows
+        return _NO_ROWS
     of_gpus = (signal for gpu in sample.gpus for signal in _gpu_signals(gpu))
     of_node = (*_engine_signals(sample.engine), *_node_signals(sample))
-    return packed(_numbers(of_node)), packed(_numbers(of_gpus))
+    return _Rows(packed(*_numbers(of_node)), packed(*_numbers(of_gpus)))
 
 
 def _numbers(signals: Iterable[Signal]) -> list[float]:
     return [part for signal in signals for part in (signal.state, signal.value, signal.age_s * 1e3)]
 
+
+_NO_ROWS = _Rows(bytes(8 * _PARTS * _PER_NODE), b"")
 
 _Signals = tuple[Floats, NDArray[np.int8], Floats]
 
@@ -155,31 +178,42 @@ def _signals(rows: Sequence[bytes], count: int) -> _Signals:
     )
 
 
-def _over_gpus(
-    value: Floats, state: NDArray[np.int8], age_s: Floats, count: NDArray[np.intp]
-) -> _Signals:
-    """One signal of each node from those of its ``count`` [n] GPUs, [signals, n].
+def _over_gpus(rows: Sequence[bytes]) -> _Signals:
+    """The signals of n nodes, each one over all GPUs of its node, [signals, n]. Nodes with as many
+    GPUs are looked at together.
+    """
+    count = np.array(list(map(len, rows)), dtype=np.intp) // _GPU_BYTES
+    shape = (len(GPU_SIGNALS), len(rows))
+    values, states, ages = np.zeros(shape), np.zeros(shape, dtype=np.int8), np.zeros(shape)
+    for gpus in np.unique(count[count > 0]).tolist():
+        places = np.flatnonzero(count == gpus)
+        of_gpus = [rows[place] for place in places.tolist()]
+        value, state, age_s = _signals(of_gpus, gpus * len(GPU_SIGNALS))
+        each = gpus, len(GPU_SIGNALS), len(places)
+        values[:, places], states[:, places], ages[:, places] = _combined(
+            value.reshape(each), state.reshape(each), age_s.reshape(each)
+        )
+    return values, states, ages
+
+
+def _combined(value: Floats, state: NDArray[np.int8], age_s: Floats) -> _Signals:
+    """One signal of each node, [signals, m], from those of its GPUs, [gpus, signals, m].
 
     Parts that are unsupported drop out; one absent part makes the whole absent (a sum that lacks
     a part is not a sum). The result is as old as its oldest part.
     """
-    if (count == 1).all():
-        return value, state, age_s
-    some = count > 0
-    first = (np.cumsum(count) - count)[some]
-    parts = np.add.reduceat(state != SignalState.UNSUPPORTED, first, axis=1, dtype=np.intp)
-    absent = np.logical_or.reduceat(state == SignalState.ABSENT, first, axis=1)
-    stale = np.logical_or.reduceat(state == SignalState.STALE, first, axis=1)
+    parts = np.count_nonzero(state != SignalState.UNSUPPORTED, axis=0)
+    absent = (state == SignalState.ABSENT).any(axis=0)
+    stale = (state == SignalState.STALE).any(axis=0)
     # Nothing is added by a part that drops out: its value is 0.
-    combined = np.add.reduceat(value, first, axis=1)
-    combined[_LARGEST] = np.maximum.reduceat(value[_LARGEST], first)
+    combined = value.sum(axis=0)
+    combined[_LARGEST] = value[:, _LARGEST].max(axis=0)
     combined[_MEAN] /= np.maximum(parts[_MEAN], 1)
     known = ~absent & (parts > 0)
     states = np.where(stale, SignalState.STALE, SignalState.MEASURED)
     states = np.where(known, states, np.where(absent, SignalState.ABSENT, SignalState.UNSUPPORTED))
-    oldest = np.maximum.reduceat(age_s, first, axis=1)
-    shape = (len(value), len(count))
-    values, all_states, ages = np.zeros(shape), np.zeros(shape, dtype=np.int8), np.zeros(shape)
-    values[:, some], all_states[:, some] = np.where(known, combined, 0.0), states
-    ages[:, some] = np.where(known, oldest, 0.0)
-    return values, all_states, ages
+    return (
+        np.where(known, combined, 0.0),
+        states.astype(np.int8),
+        np.where(known, age_s.max(axis=0), 0.0),
+    )

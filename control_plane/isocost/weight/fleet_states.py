@@ -134,7 +134,7 @@ class FleetStates:
         self,
         nodes: tuple[Node, ...],
         samples: Sequence[NodeSample | None],
-        ages_s: Sequence[float],
+        ages_s: Sequence[float] | Floats,
         telemetry: FleetTelemetry,
         observed: Observed,
         orders: Orders,
@@ -149,7 +149,7 @@ class FleetStates:
         seen = self._see(
             nodes,
             samples,
-            np.array(ages_s, dtype=np.float64),
+            np.asarray(ages_s, dtype=np.float64),
             telemetry,
             observed,
             orders,

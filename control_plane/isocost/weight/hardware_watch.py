@@ -123,10 +123,14 @@ class HardwareWatch:
     ) -> Iterator[tuple[str, Finding]]:
         """Looks closely only at what is not well: most GPUs are, on each tick."""
         shown, gpus = self._shown, 0
-        for node, sample, age_s in zip(nodes, samples, ages_s, strict=True):
-            # A sample that came over the wire was looked at when it was read.
-            if sample is None or (isinstance(sample, ReadSample) and sample.well):
-                continue
+        # A sample that came over the wire was looked at when it was read.
+        odd = [
+            (index, sample)
+            for index, sample in enumerate(samples)
+            if sample is not None and not (isinstance(sample, ReadSample) and sample.well)
+        ]
+        for index, sample in odd:
+            node, age_s = nodes[index], ages_s[index]
             if sample.cuda_handles_dropped and age_s <= STALE_S:
                 yield node.name, Finding(CUDA_HANDLES, None, 1.0)
             gpus += len(sample.gpus)

@@ -30,18 +30,15 @@ async def telemetry_stand_in(port: int) -> AsyncIterator[list[Arrival]]:
     """While it listens: what arrived."""
     arrivals: list[Arrival] = []
 
-    async def report(
-        requests: AsyncIterator[telemetry_pb2.TelemetryReport], _: object
-    ) -> telemetry_pb2.TelemetryAck:
+    async def report(requests: AsyncIterator[bytes], _: object) -> telemetry_pb2.TelemetryAck:
         reader = ReportReader()
-        async for message in requests:
-            arrivals.append(Arrival(time.monotonic(), reader.read(message, time.time())))
+        async for data in requests:
+            arrivals.append(Arrival(time.monotonic(), reader.read(data, time.time())))
         return telemetry_pb2.TelemetryAck()
 
     server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
     handler = grpc.stream_unary_rpc_method_handler(
         report,
-        request_deserializer=telemetry_pb2.TelemetryReport.FromString,
         response_serializer=telemetry_pb2.TelemetryAck.SerializeToString,
     )
     server.add_generic_rpc_handlers(

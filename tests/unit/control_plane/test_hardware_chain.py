@@ -19,7 +19,6 @@ from isocost.telemetry.machine import Machine
 from isocost.telemetry.report import encode_report
 from isocost.telemetry.sampler import NodeSampler, sample_all
 from isocost.telemetry.scrape import Pages
-from isocost.v1.telemetry_pb2 import TelemetryReport
 from isocost.weight.standing import Reason
 from tests.unit.control_plane.test_pipeline import UNIX_MS, Bench
 from tests.unit.fleet_builder import node
@@ -162,8 +161,8 @@ class Chain:
         self._bench.sequence += 1
         wall_s = UNIX_MS / 1e3 + self.now_s
         sent = encode_report("ill", self._bench.sequence, wall_s, self.nvml.now_s, samples)
-        told = TelemetryReport.FromString(sent.SerializeToString())
-        self._bench.registry.receive(self._reader.read(told, wall_s), self.now_s)
+        report = self._reader.read(sent.SerializeToString(), wall_s)
+        self._bench.registry.receive(report, self.now_s)
         self._bench.report(self.now_s, *(with_gpus(item, gpu()) for item in WELL))
 
     def _tick(self) -> None:

@@ -62,10 +62,10 @@ def test_a_silent_node_is_there_until_it_is_forgotten_which_is_logged(
     known = registry()
     announce(known, 100.0, at("n1", "192.0.2.1:80"))
     announce(known, 161.0, agent="a2")
-    assert [view.sample_age_s for view in known.view(159.0)] == [59.0]
+    assert known.view(159.0).ages_s.tolist() == [59.0]
     assert not caplog.records
     for _ in range(2):
-        assert known.view(160.1) == ()
+        assert len(known.view(160.1)) == 0
     assert [(record.levelname, record.message) for record in caplog.records] == [
         ("WARNING", "out of the roster, since agent a1 is silent: n1")
     ]
@@ -87,9 +87,9 @@ def test_a_node_of_both_is_the_announced_one_until_that_is_forgotten(file: Path)
     known = registry(file)
     announce(known, 100.0, at("f1", "192.0.2.11:80"))
     announce(known, 161.0, agent="a2")
-    f1 = known.view(100.0)[0]
+    f1 = next(iter(known.view(100.0)))
     assert f1.sample is not None and f1.node.instance_id == "f1@1"
-    f1 = known.view(161.0)[0]
+    f1 = next(iter(known.view(161.0)))
     assert f1.sample is None and f1.node.instance_id == "f1@0"
     assert not known.conflicts
 
@@ -102,7 +102,7 @@ def test_file_and_agents_that_disagree_are_a_visible_conflict(
     announce(known, 100.0, at("f1", "192.0.2.99:80"), at("other", "192.0.2.12:80"))
     for _ in range(3):
         assert names(known, 100.0) == ["f1", "other"]
-    assert known.view(100.0)[0].node.address == "192.0.2.99:80"
+    assert known.view(100.0).nodes[0].address == "192.0.2.99:80"
     assert len(known.conflicts) == 2
     assert len(caplog.records) == 2
     announce(known, 161.0, *(at(name, f"192.0.2.2{name}:80") for name in "123"))

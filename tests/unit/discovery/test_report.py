@@ -91,13 +91,11 @@ SAMPLES = st.builds(
 SAMPLE = sample(node())
 
 
-def over_the_wire(message: telemetry_pb2.TelemetryReport) -> telemetry_pb2.TelemetryReport:
-    return telemetry_pb2.TelemetryReport.FromString(message.SerializeToString())
-
-
 @given(st.lists(SAMPLES, max_size=3))
 def test_what_was_sampled_arrives_unchanged(samples: list[NodeSample]) -> None:
-    got = ReportReader().read(over_the_wire(encode_report("a1", 7, 1.5, 2.5, samples)), unix_s=1.0)
+    got = ReportReader().read(
+        encode_report("a1", 7, 1.5, 2.5, samples).SerializeToString(), unix_s=1.0
+    )
     assert (got.agent, got.sequence, got.wall_unix_s, got.monotonic_s) == ("a1", 7, 1.5, 2.5)
     assert got.samples == tuple(samples)
     assert got.refused == ()
@@ -107,7 +105,7 @@ def test_what_was_sampled_arrives_unchanged(samples: list[NodeSample]) -> None:
 def test_a_node_that_did_not_change_is_the_same_object_again() -> None:
     reader = ReportReader()
     message = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
-    first, again = (reader.read(over_the_wire(message), 0.0).samples[0] for _ in range(2))
+    first, again = (reader.read(message.SerializeToString(), 0.0).samples[0] for _ in range(2))
     assert first.node is again.node
 
 
@@ -118,7 +116,7 @@ def test_health_that_did_not_change_is_the_same_object_again() -> None:
         health = HealthSignals(temperature_celsius=measured(celsius))
         gpu = GpuSample("GPU-0", health=health, health_age_s=age_s)
         message = encode_report("a1", 1, 0.0, 0.0, [dataclasses.replace(SAMPLE, gpus=(gpu, gpu))])
-        got = reader.read(over_the_wire(message), 0.0).samples[0].gpus
+        got = reader.read(message.SerializeToString(), 0.0).samples[0].gpus
         assert [item.health_age_s for item in got] == [age_s, age_s]
         healths += [item.health for item in got]
     assert len({id(health) for health in healths[:4]}) == 1
@@ -130,7 +128,7 @@ def test_health_that_is_none_is_refused_with_its_report() -> None:
     message.gpus[0].health = b"\xff\xff"
     report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
     with pytest.raises(TelemetryError, match="health of a GPU"):
-        ReportReader().read(over_the_wire(report), 0.0)
+        ReportReader().read(report.SerializeToString(), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +145,7 @@ def test_a_signal_that_cannot_be_is_absent(state: int, value: float) -> None:
     message.net_bytes_per_s.state = state  # type: ignore[assignment]
     message.net_bytes_per_s.value = value
     report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
-    assert ReportReader().read(over_the_wire(report), 0.0).samples[0].net_bytes_per_s == ABSENT
+    assert ReportReader().read(report.SerializeToString(), 0.0).samples[0].net_bytes_per_s == ABSENT
 
 
 @pytest.mark.parametrize(
@@ -180,7 +178,7 @@ def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
     bad, good = encode_sample(sample(node("bad"))), encode_sample(sample(node("good")))
     setattr(bad.node, field, value)
     report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad, good])
-    got = ReportReader().read(over_the_wire(report), 0.0)
+    got = ReportReader().read(report.SerializeToString(), 0.0)
     assert [sample.node.name for sample in got.samples] == ["good"]
     assert len(got.refused) == 1 and reason in got.refused[0]
     assert got.refused[0].isprintable() and len(got.refused[0]) <= MAX_REASON_LENGTH
@@ -189,7 +187,9 @@ def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
 def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
     bad = encode_sample(sample(node("bad")))
     bad.node.models[0].weight_bits = 0
-    got = ReportReader().read(telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad]), 0.0)
+    got = ReportReader().read(
+        telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad]).SerializeToString(), 0.0
+    )
     assert got.samples == () and "models.0.weight_bits" in got.refused[0]
 
 
@@ -204,7 +204,9 @@ def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
 )
 def test_an_address_is_kept_as_envoy_prints_it(address: str, as_envoy_prints_it: str) -> None:
     message = encode_sample(sample(node(address=address)))
-    got = ReportReader().read(telemetry_pb2.TelemetryReport(agent="a1", nodes=[message]), 0.0)
+    got = ReportReader().read(
+        telemetry_pb2.TelemetryReport(agent="a1", nodes=[message]).SerializeToString(), 0.0
+    )
     assert got.samples[0].node.address == as_envoy_prints_it
 
 
@@ -221,11 +223,20 @@ def test_a_node_is_checked_once_while_it_stays_the_same(monkeypatch: pytest.Monk
         agent="a1", nodes=[bad, encode_sample(sample(node("good")))]
     )
     reader = ReportReader()
-    assert [len(reader.read(report, 0.0).refused) for _ in range(3)] == [1, 1, 1]
+    assert [len(reader.read(report.SerializeToString(), 0.0).refused) for _ in range(3)] == [
+        1,
+        1,
+        1,
+    ]
     assert checked == ["bad", "good"]
 
 
 @pytest.mark.parametrize("agent", ["", "a\nb", "a" * 129])
 def test_a_report_of_an_agent_without_a_usable_name_is_refused(agent: str) -> None:
     with pytest.raises(TelemetryError, match="no agent's name"):
-        ReportReader().read(telemetry_pb2.TelemetryReport(agent=agent), 0.0)
+        ReportReader().read(telemetry_pb2.TelemetryReport(agent=agent).SerializeToString(), 0.0)
+
+
+def test_what_is_no_report_is_refused() -> None:
+    with pytest.raises(TelemetryError, match="not a TelemetryReport"):
+        ReportReader().read(b"\xff\xff", 0.0)

@@ -67,7 +67,7 @@ HOW = dict(zip(GPU_SIGNALS, ("sum", "sum", "max", "mean"), strict=True))
 
 def over_the_wire(of: NodeSample) -> ReadSample:
     data = encode_report("a1", 1, 0.0, of.taken_s, [of]).SerializeToString()
-    (got,) = ReportReader().read(telemetry_pb2.TelemetryReport.FromString(data), 0.0).samples
+    (got,) = ReportReader().read(data, 0.0).samples
     assert isinstance(got, ReadSample)
     return got
 
@@ -142,7 +142,7 @@ def test_a_number_that_cannot_be_is_absent(state: int, value: float) -> None:
     for signal in (message.engine.running, message.gpus[0].pcie_bytes_per_s):
         signal.state, signal.value, signal.age_ms = state, value, 7  # type: ignore[assignment]
     report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
-    got = node_columns(ReportReader().read(report, 0.0).samples, np.zeros(1))
+    got = node_columns(ReportReader().read(report.SerializeToString(), 0.0).samples, np.zeros(1))
     for name in ("running", "pcie_bytes_per_s"):
         signals = got[name]
         assert (signals.state[0], signals.value[0], signals.age_s[0]) == (0, 0.0, 0.0)
@@ -153,7 +153,9 @@ def test_what_is_unsupported_has_no_value_whatever_came_with_it() -> None:
     message.engine.waiting.state = telemetry_pb2.SIGNAL_STATE_UNSUPPORTED
     message.engine.waiting.value = 5.0
     report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
-    waiting = node_columns(ReportReader().read(report, 0.0).samples, np.zeros(1))["waiting"]
+    waiting = node_columns(
+        ReportReader().read(report.SerializeToString(), 0.0).samples, np.zeros(1)
+    )["waiting"]
     assert (waiting.state[0], waiting.value[0]) == (SignalState.UNSUPPORTED, 0.0)
 
 

@@ -18,7 +18,7 @@ from isocost.agent import run_agent, sample_once
 from isocost.cli import agent as command
 from isocost.config import AgentConfig, DiscoverySettings
 from isocost.config_file import parse
-from isocost.discovery.registry import NodeView, Registry
+from isocost.discovery.registry import FleetView, Registry
 from isocost.discovery.telemetry_service import TelemetryService
 from isocost.errors import ConfigError
 from isocost.model import NodeSample
@@ -51,7 +51,7 @@ class ControlPlane:
             await self._server.stop(0)
             self._server = None
 
-    async def until(self, condition: Callable[[tuple[NodeView, ...]], bool]) -> None:
+    async def until(self, condition: Callable[[FleetView], bool]) -> None:
         end_s = time.monotonic() + DEADLINE_S
         while not condition(self.registry.view(time.monotonic())):
             assert time.monotonic() < end_s, self.registry.view(time.monotonic())
@@ -133,7 +133,7 @@ async def test_a_node_is_announced_when_its_engine_comes_up(
         async with agent(settings):
             asked = page.asked
             await control_plane.until(lambda _: page.asked >= asked + 5)
-            assert control_plane.registry.view(time.monotonic()) == ()
+            assert len(control_plane.registry.view(time.monotonic())) == 0
             page.status = 200
             await control_plane.until(lambda view: len(view) == 1)
             page.status = 503
@@ -147,7 +147,7 @@ async def test_a_restarted_control_plane_has_the_nodes_back(
         await control_plane.until(lambda view: len(view) == 1)
         await control_plane.stop()
         await control_plane.start()
-        assert control_plane.registry.view(time.monotonic()) == ()
+        assert len(control_plane.registry.view(time.monotonic())) == 0
         await control_plane.until(lambda view: len(view) == 1)
 
 
@@ -176,7 +176,7 @@ async def test_one_sample_names_only_nodes_whose_engine_answers() -> None:
     assert [sample.node.name for sample in once.nodes] == ["up"]
 
 
-def _sample_of(view: tuple[NodeView, ...], name: str) -> NodeSample:
+def _sample_of(view: FleetView, name: str) -> NodeSample:
     (sample,) = [v.sample for v in view if v.node.name == name]
     assert sample is not None
     return sample
@@ -234,7 +234,7 @@ async def test_a_nodes_own_gpus_are_read_through_nvml(
             await control_plane.until(lambda view: _free(view) == 100)
 
 
-def _free(view: tuple[NodeView, ...]) -> float:
+def _free(view: FleetView) -> float:
     gpus = _sample_of(view, "n1").gpus
     return gpus[0].vram_free_bytes.value if gpus else -1.0
 
