@@ -203,6 +203,29 @@ def test_an_engine_that_admits_nothing_is_out_although_few_requests_wait() -> No
     assert clock.of("b")[1] is Reason.NO_PROGRESS
 
 
+def test_an_engine_that_was_stuck_idle_and_admits_nothing_is_out_as_well() -> None:
+    clock = fleet()
+    stuck(clock, "b")
+    clock.engine_running["b"], clock.engine_waiting["b"] = measured(0), measured(6)
+    clock.run(15.0)
+    assert clock.of("b") == TRIED
+    clock.start("b")
+    assert clock.seconds_until("b", NodeState.EJECTED, 10.0) >= clock.settings.no_progress_s
+    assert clock.of("b")[1] is Reason.NO_PROGRESS
+
+
+def test_a_page_that_is_known_to_stand_still_makes_no_hang_of_long_answers() -> None:
+    clock = fleet()
+    clock.still = {"b"}
+    clock.run(6.0)
+    assert found(clock, "frozen") == ["b"]
+    clock.traffic["b"] = {}
+    clock.end("b", succeeded=4)
+    clock.start("b", 4)
+    clock.run(60.0)
+    assert clock.path("b") == [(SV, Reason.OK)]
+
+
 def test_a_queue_that_is_not_known_is_none() -> None:
     clock = fleet()
     clock.traffic["b"] = {}
