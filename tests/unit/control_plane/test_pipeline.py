@@ -569,3 +569,23 @@ def test_each_model_has_the_kv_cache_of_its_own_engine_where_the_page_tells_them
     assert known.extra_s[1] == 0.0 < known.extra_s[2]
     whole = heard(sample(A), told)
     assert whole.kv_capacity_tokens[1] == whole.kv_capacity_tokens[2] > 300_000.0
+
+
+def test_each_row_has_the_state_of_its_node() -> None:
+    told = sample(BOTH)
+    bench = serving(sample(A), told)
+    bench.run(1.0, sample(A), replace(told, engine_up=False))
+    assert bench.states() == [NodeState.SERVING, NodeState.LOST, NodeState.LOST]
+    assert list(bench.table().weight) == list(bench.table().capacity) == [1.0, 0.0, 0.0]
+
+
+def test_a_queue_that_is_told_for_the_whole_node_is_that_of_all_its_rows() -> None:
+    told = sample(BOTH, running=9.0, waiting=4.0)
+    bench = serving(sample(A), told)
+    small, large = (item.id for item in bench.roster().nodes[1:])
+    for tick, large_open in enumerate((7, 5), start=1):
+        seen = NodeObservation(small, in_flight=6), NodeObservation(large, in_flight=large_open)
+        bench.observer.apply(Batch("edge", 1, tick, seen), 0.5)
+        bench.run(0.4 + 0.2 * tick, sample(A), told)
+        foreign = [extra_s > 0.0 for extra_s in bench.table().extra_s]
+        assert foreign == [False, *[large_open == 5] * 2]

@@ -212,9 +212,3 @@ def test_a_node_that_tells_nothing_is_no_liar() -> None:
 
 def test_an_old_page_is_no_lie() -> None:
     assert anomalous(told(Signal(SignalState.STALE, 0.0, 2.0), running=0.0)) == []
-
-
-def test_requests_in_the_engine_s_queue_are_owned_up_to() -> None:
-    page = told(8_000, running=0.0)
-    waits = replace(page, engine=replace(page.engine, waiting=measured(8.0)))
-    assert anomalous(waits) == []

@@ -179,6 +179,16 @@ def test_if_it_hangs_it_costs_a_few_requests() -> None:
     assert clock.of("b")[1] is Reason.NO_PROGRESS
 
 
+def test_a_node_that_drains_is_not_tried() -> None:
+    clock = fleet()
+    clock.drains["b"] = clock.now_s
+    stuck(clock, "b")
+    clock.run(20.0)
+    assert found(clock, "idle_stuck") == ["b"]
+    assert clock.of("b")[0] is NodeState.DRAINING
+    assert clock.factor("b") == 0.0
+
+
 def test_a_queue_alone_is_work_that_is_said_to_be_there() -> None:
     clock = fleet()
     stuck(clock, "b")
