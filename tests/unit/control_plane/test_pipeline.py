@@ -589,3 +589,17 @@ def test_a_queue_that_is_told_for_the_whole_node_is_that_of_all_its_rows() -> No
         bench.run(0.4 + 0.2 * tick, sample(A), told)
         foreign = [extra_s > 0.0 for extra_s in bench.table().extra_s]
         assert foreign == [False, *[large_open == 5] * 2]
+
+
+@pytest.mark.parametrize("name", ["running", "waiting", "kv_usage", "kv_pool_tokens"])
+@pytest.mark.parametrize("kv_usage", [0.0, 0.5])
+def test_a_page_with_a_number_that_cannot_be_leaves_all_nodes_with_numbers(
+    name: str, kv_usage: float
+) -> None:
+    told = sample(B, kv_usage=kv_usage)
+    engine = replace(told.engine, **{name: measured(1.7e308)})
+    wrong = replace(told, engine=engine, kv_cache_age_s=measured(1.7e308))
+    table = heard(sample(A, kv_usage=kv_usage), wrong)
+    for values in (table.weight, table.entropy, table.capacity, table.extra_s):
+        assert np.isfinite(np.array(values)).all()
+    assert table.entropy[0] < 100.0
