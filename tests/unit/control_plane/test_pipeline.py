@@ -591,6 +591,26 @@ def test_a_queue_that_is_told_for_the_whole_node_is_that_of_all_its_rows() -> No
         assert foreign == [False, *[large_open == 5] * 2]
 
 
+def test_a_node_is_shown_with_the_speed_and_the_costs_of_its_first_model() -> None:
+    last = node("last", address="192.0.2.4:8000", models=(LARGE,), gpu_kind="L4")
+    bench = serving(sample(BOTH), sample(last))
+    small, large, other = (item.id for item in bench.roster().nodes)
+    for tick in range(10):
+        seen = tuple(
+            NodeObservation(row, prefill=PrefillSums(2, 1000.0, seconds))
+            for row, seconds in ((small, 0.2), (large, 4.0), (other, 1.0))
+        )
+        bench.observer.apply(Batch("edge", 1, tick + 1, seen), 0.5 + 0.2 * tick)
+        bench.run(0.6 + 0.2 * tick, sample(BOTH), sample(last))
+    latest = bench.pipeline.latest
+    assert latest is not None
+    rows = latest.by_model
+    assert len(set(rows.speed.tolist())) == 3
+    assert latest.speed.tolist() == rows.speed[[0, 2]].tolist()
+    assert latest.capacity.tolist() == rows.capacity[[0, 2]].tolist()
+    assert latest.costs.token_s.tolist() == rows.costs.token_s[[0, 2]].tolist()
+
+
 @pytest.mark.parametrize("name", ["running", "waiting", "kv_usage", "kv_pool_tokens"])
 @pytest.mark.parametrize("kv_usage", [0.0, 0.5])
 def test_a_page_with_a_number_that_cannot_be_leaves_all_nodes_with_numbers(
