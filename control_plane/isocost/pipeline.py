@@ -203,7 +203,7 @@ class Pipeline:
             nodes,
             samples,
             ages_s,
-            scored.telemetry,
+            scored.signs,
             observed,
             orders,
             now_s,

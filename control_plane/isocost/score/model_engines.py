@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.model import EngineSample, Node, NodeSample
+from isocost.model import EngineSample, Node, NodeSample, SignalState
 from isocost.score.columns import Column, Floats, derived
 from isocost.score.model_rows import ModelRows
 from isocost.score.rows import node_columns
@@ -54,10 +54,14 @@ class ModelEngines:
 
         def own(node: Column, engine: Column) -> Column:
             takes = self.told & node.known
+            # The guards take a page that stands still for stale: so are all engines on it.
+            old = takes & engine.known & (node.state == SignalState.STALE)
+            state = np.where(takes, engine.state, node.state)
+            age_s = np.where(takes, engine.age_s, node.age_s)
             return Column(
                 np.where(takes, engine.value, node.value),
-                np.where(takes, engine.state, node.state),
-                np.where(takes, engine.age_s, node.age_s),
+                np.where(old, SignalState.STALE, state).astype(np.int8),
+                np.where(old, np.maximum(engine.age_s, node.age_s), age_s),
             )
 
         return replace(

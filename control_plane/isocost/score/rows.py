@@ -42,6 +42,11 @@ GPU_SIGNALS = ("vram_total_bytes", "vram_free_bytes", "pcie_bytes_per_s", "nvlin
 _LARGEST = GPU_SIGNALS.index("pcie_bytes_per_s")
 _MEAN = GPU_SIGNALS.index("nvlink_active_fraction")
 
+#: More than any signal is: a petabyte, or the tokens of an engine that makes a million per second
+#: for thirty years. Products of such numbers stay numbers, and one wrong page beside right ones
+#: leaves these their digits where the median comes in.
+_MOST = 1e15
+
 #: A signal is three numbers: state, value, age in milliseconds.
 _PARTS = 3
 _PER_NODE = len(ENGINE_SIGNALS) + len(NODE_SIGNALS)
@@ -163,12 +168,12 @@ _Signals = tuple[Floats, NDArray[np.int8], Floats]
 def _signals(rows: Sequence[bytes], count: int) -> _Signals:
     """Values, states and ages in seconds of m rows of ``count`` signals, each [count, m].
 
-    No signal is ever negative or infinite; one that is, or has a state of a later version of the
-    protocol, is not known. What is not known has the value and the age 0.
+    No signal is ever negative or larger than ``_MOST``; one that is, or has a state of a later
+    version of the protocol, is not known. What is not known has the value and the age 0.
     """
     parts = np.frombuffer(b"".join(rows)).reshape(-1, count, _PARTS).transpose(2, 1, 0)
     state, value, age_ms = np.ascontiguousarray(parts)
-    possible = (value >= 0.0) & (value < np.inf)
+    possible = (value >= 0.0) & (value <= _MOST)
     known = ((state == SignalState.MEASURED) | (state == SignalState.STALE)) & possible
     kept = known | (state == SignalState.UNSUPPORTED)
     return (

@@ -46,6 +46,16 @@ class Gauges:
             kv_usage=self._stale(telemetry.kv_usage),
         )
 
+    def signs(self, telemetry: FleetTelemetry) -> FleetTelemetry:
+        """The telemetry as a sign of work: a page that stands still while answers come shows none,
+        nor that there is none. One that nothing was asked of may be true.
+        """
+        if not self.frozen.any():
+            return telemetry
+        work = telemetry.work
+        state = np.where(self.frozen, SignalState.ABSENT, work.state).astype(np.int8)
+        return replace(telemetry, work=replace(work, state=state))
+
     def _stale(self, column: Column) -> Column:
         old = column.known & (self.still_s > 0.0)
         state = np.where(old, SignalState.STALE, column.state).astype(np.int8)

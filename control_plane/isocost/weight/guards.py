@@ -27,11 +27,13 @@ from isocost.weight.standing import Reason
 
 @dataclass(frozen=True)
 class Scored:
-    """What is left to score the n nodes with. ``found`` [n] is what each guard found, by its name:
+    """What is left to score the n nodes with, and, as ``signs``, what tells whether their engines
+    get anywhere. ``found`` [n] is what each guard found, by its name:
     ``clock_skew``, ``frozen``, ``idle_stuck``, ``anomaly``, ``jitter``.
     """
 
     telemetry: FleetTelemetry
+    signs: FleetTelemetry
     terms: EntropyTerms
     ages: OpenAges
     jitter: Jitter
@@ -75,7 +77,7 @@ class Guards:
             self._jitter.rearrange(former)
             self._nodes = nodes
         gauges = self._gauges.update(telemetry, observed, now_s)
-        telemetry = gauges.applied(telemetry)
+        signs, telemetry = gauges.signs(telemetry), gauges.applied(telemetry)
         believed, skewed = self._clocks.update(clock_offset_s)
         ages = open_ages(telemetry, believed, observed.open_age_s_sum)
         terms = entropy_terms(telemetry, ages.sum_s, constants.capacity, self._entropy)
@@ -93,7 +95,7 @@ class Guards:
             "anomaly": anomalous,
             "jitter": jitter.late,
         }
-        return Scored(telemetry, terms, ages, jitter, found, Guarded(doubts, stuck))
+        return Scored(telemetry, signs, terms, ages, jitter, found, Guarded(doubts, stuck))
 
 
 def _former(before: Sequence[Node], nodes: Sequence[Node]) -> NDArray[np.intp]:

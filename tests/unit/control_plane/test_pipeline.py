@@ -569,3 +569,57 @@ def test_each_model_has_the_kv_cache_of_its_own_engine_where_the_page_tells_them
     assert known.extra_s[1] == 0.0 < known.extra_s[2]
     whole = heard(sample(A), told)
     assert whole.kv_capacity_tokens[1] == whole.kv_capacity_tokens[2] > 300_000.0
+
+
+def test_each_row_has_the_state_of_its_node() -> None:
+    told = sample(BOTH)
+    bench = serving(sample(A), told)
+    bench.run(1.0, sample(A), replace(told, engine_up=False))
+    assert bench.states() == [NodeState.SERVING, NodeState.LOST, NodeState.LOST]
+    assert list(bench.table().weight) == list(bench.table().capacity) == [1.0, 0.0, 0.0]
+
+
+def test_a_queue_that_is_told_for_the_whole_node_is_that_of_all_its_rows() -> None:
+    told = sample(BOTH, running=9.0, waiting=4.0)
+    bench = serving(sample(A), told)
+    small, large = (item.id for item in bench.roster().nodes[1:])
+    for tick, large_open in enumerate((7, 5), start=1):
+        seen = NodeObservation(small, in_flight=6), NodeObservation(large, in_flight=large_open)
+        bench.observer.apply(Batch("edge", 1, tick, seen), 0.5)
+        bench.run(0.4 + 0.2 * tick, sample(A), told)
+        foreign = [extra_s > 0.0 for extra_s in bench.table().extra_s]
+        assert foreign == [False, *[large_open == 5] * 2]
+
+
+def test_a_node_is_shown_with_the_speed_and_the_costs_of_its_first_model() -> None:
+    last = node("last", address="192.0.2.4:8000", models=(LARGE,), gpu_kind="L4")
+    bench = serving(sample(BOTH), sample(last))
+    small, large, other = (item.id for item in bench.roster().nodes)
+    for tick in range(10):
+        seen = tuple(
+            NodeObservation(row, prefill=PrefillSums(2, 1000.0, seconds))
+            for row, seconds in ((small, 0.2), (large, 4.0), (other, 1.0))
+        )
+        bench.observer.apply(Batch("edge", 1, tick + 1, seen), 0.5 + 0.2 * tick)
+        bench.run(0.6 + 0.2 * tick, sample(BOTH), sample(last))
+    latest = bench.pipeline.latest
+    assert latest is not None
+    rows = latest.by_model
+    assert len(set(rows.speed.tolist())) == 3
+    assert latest.speed.tolist() == rows.speed[[0, 2]].tolist()
+    assert latest.capacity.tolist() == rows.capacity[[0, 2]].tolist()
+    assert latest.costs.token_s.tolist() == rows.costs.token_s[[0, 2]].tolist()
+
+
+@pytest.mark.parametrize("name", ["running", "waiting", "kv_usage", "kv_pool_tokens"])
+@pytest.mark.parametrize("kv_usage", [0.0, 0.5])
+def test_a_page_with_a_number_that_cannot_be_leaves_all_nodes_with_numbers(
+    name: str, kv_usage: float
+) -> None:
+    told = sample(B, kv_usage=kv_usage)
+    engine = replace(told.engine, **{name: measured(1.7e308)})
+    wrong = replace(told, engine=engine, kv_cache_age_s=measured(1.7e308))
+    table = heard(sample(A, kv_usage=kv_usage), wrong)
+    for values in (table.weight, table.entropy, table.capacity, table.extra_s):
+        assert np.isfinite(np.array(values)).all()
+    assert table.entropy[0] < 100.0

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from isocost.model import EngineSample, Model, NodeSample, measured
+from isocost.model import EngineSample, Model, NodeSample, SignalState, measured
 from isocost.score.model_engines import ModelEngines, model_engines
 from isocost.score.model_rows import model_rows
 from isocost.score.telemetry import FleetTelemetry, fleet_telemetry, kv_bytes_per_token
 from isocost.score.vram import free_vram_share
+from isocost.weight.gauges import Gauges
 from tests.unit.fleet_builder import ABSENT, node, sample
 
 SMALL = Model("small", kv_bytes_per_token=100_000)
@@ -65,6 +66,17 @@ def test_what_is_not_believed_of_a_node_is_not_of_its_engines() -> None:
     nodes, engines = read(replace(sample(BOTH), by_model=ENGINES))
     unknown = replace(nodes.waiting, state=np.zeros(1, dtype=np.int8))
     assert not engines.on_rows(replace(nodes, waiting=unknown)).waiting.known.any()
+
+
+def test_what_is_old_of_a_node_is_as_old_of_its_engines() -> None:
+    silent = replace(ENGINES[1][1], running=ABSENT)
+    nodes, engines = read(replace(sample(BOTH), by_model=(ENGINES[0], ("big", silent))))
+    old = Gauges(np.array([60.0]), *(np.array([flag]) for flag in (True, False, False)))
+    rows = engines.on_rows(old.applied(nodes))
+    assert rows.waiting.value.tolist() == [0.0, 4.0]
+    assert rows.waiting.state.tolist() == rows.kv_usage.state.tolist() == [SignalState.STALE] * 2
+    assert rows.waiting.age_s.tolist() == rows.kv_usage.age_s.tolist() == [60.0, 60.0]
+    assert rows.running.state.tolist() == [SignalState.STALE, SignalState.ABSENT]
 
 
 def test_a_node_s_kv_caches_count_by_their_own_bytes() -> None:

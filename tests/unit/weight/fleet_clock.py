@@ -110,7 +110,7 @@ class FleetClock:
             nodes,
             samples,
             ages_s,
-            scored.telemetry,
+            scored.signs,
             self.observed,
             Orders({name: self.now_s - at_s for name, at_s in self.drains.items()}, self.held),
             self.now_s,

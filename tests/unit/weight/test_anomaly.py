@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isocost.config import EntropySettings, StateSettings
-from isocost.model import ABSENT, NodeSample, Signal, measured
+from isocost.model import ABSENT, NodeSample, Signal, SignalState, measured
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver
 from isocost.score.constants import roster_constants
@@ -130,6 +130,14 @@ def test_another_instance_begins_anew() -> None:
     assert flags(one, WELL, 1.0) == []
 
 
+def test_a_new_roster_keeps_what_is_known_of_those_that_stay() -> None:
+    one = watch()
+    for tick in range(3):
+        flags(one, ODD, tick * TICK_S)
+    one.rearrange(np.array([5, 0, 1, 2, 3]))
+    assert flags(one, WELL[:5], 1.0) == [0]
+
+
 NODES = tuple(node(f"n{number}") for number in range(8))
 
 
@@ -200,3 +208,7 @@ def test_of_a_few_requests_nothing_is_concluded() -> None:
 
 def test_a_node_that_tells_nothing_is_no_liar() -> None:
     assert anomalous(told(ABSENT, running=ABSENT)) == []
+
+
+def test_an_old_page_is_no_lie() -> None:
+    assert anomalous(told(Signal(SignalState.STALE, 0.0, 2.0), running=0.0)) == []

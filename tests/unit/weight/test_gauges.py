@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isocost.model import ABSENT, SignalState, measured
+from isocost.config import StateSettings
+from isocost.model import ABSENT, Signal, SignalState, measured
 from tests.unit.weight.fleet_clock import TICK_S, FleetClock, NodeState, Reason
 
 SV, SU, W = NodeState.SERVING, NodeState.SUSPECT, NodeState.WARMING
 TRIED = (SU, Reason.IDLE_STUCK)
 
 
-def fleet(*names: str) -> FleetClock:
+def fleet(settings: StateSettings | None = None) -> FleetClock:
     """Nodes that answer, with pages that follow."""
-    clock = FleetClock(*(names or "abcd"))
+    clock = FleetClock(*"abcd", settings=settings)
     clock.traffic = {item.name: {"succeeded": 1} for item in clock.nodes}
     for item in clock.nodes:
         clock.start(item.name, 4)
@@ -28,8 +29,10 @@ def found(clock: FleetClock, guard: str) -> list[str]:
     return [clock.nodes[index].name for index in np.flatnonzero(flags).tolist()]
 
 
-def kv_state(clock: FleetClock, name: str) -> SignalState:
-    return SignalState(int(clock.scored.telemetry.kv_usage.state[clock.index(name)]))
+def load_states(clock: FleetClock, name: str) -> set[SignalState]:
+    """Of running, waiting and KV usage."""
+    told, index = clock.scored.telemetry, clock.index(name)
+    return {SignalState(int(c.state[index])) for c in (told.running, told.waiting, told.kv_usage)}
 
 
 def test_a_page_that_stands_still_while_answers_come_is_stale_within_four_seconds() -> None:
@@ -37,8 +40,17 @@ def test_a_page_that_stands_still_while_answers_come_is_stale_within_four_second
     clock.still = {"b"}
     clock.run(4.0)
     assert found(clock, "frozen") == ["b"]
-    assert kv_state(clock, "b") is SignalState.STALE
-    assert kv_state(clock, "a") is SignalState.MEASURED
+    assert load_states(clock, "b") == {SignalState.STALE}
+    assert load_states(clock, "a") == {SignalState.MEASURED}
+
+
+def test_it_is_stale_after_the_time_that_is_set() -> None:
+    clock = fleet(StateSettings(frozen_s=10.0))
+    clock.still = {"b"}
+    clock.run(9.0)
+    assert found(clock, "frozen") == []
+    clock.run(2.0)
+    assert found(clock, "frozen") == ["b"]
 
 
 def test_what_it_said_decays_toward_the_others() -> None:
@@ -61,7 +73,7 @@ def test_a_page_that_moves_again_is_believed_at_once() -> None:
     clock.still = set()
     clock.run(TICK_S)
     assert found(clock, "frozen") == []
-    assert kv_state(clock, "b") is SignalState.MEASURED
+    assert load_states(clock, "b") == {SignalState.MEASURED}
 
 
 def test_a_page_that_stands_still_because_nothing_comes_is_true() -> None:
@@ -70,7 +82,7 @@ def test_a_page_that_stands_still_because_nothing_comes_is_true() -> None:
     clock.end("b", succeeded=4)
     clock.run(60.0)
     assert found(clock, "frozen") == []
-    assert kv_state(clock, "b") is SignalState.MEASURED
+    assert load_states(clock, "b") == {SignalState.MEASURED}
 
 
 def test_the_last_answers_of_a_load_that_ends_are_no_sign() -> None:
@@ -79,6 +91,16 @@ def test_the_last_answers_of_a_load_that_ends_are_no_sign() -> None:
     clock.traffic["b"] = {}
     clock.still = {"b"}
     clock.run(0.6)
+    clock.end("b", succeeded=4)
+    clock.run(30.0)
+    assert found(clock, "frozen") == []
+
+
+def test_answers_that_began_before_it_stood_still_are_no_sign() -> None:
+    clock = fleet()
+    clock.traffic["b"] = {}
+    clock.still = {"b"}
+    clock.run(2.0)
     clock.end("b", succeeded=4)
     clock.run(30.0)
     assert found(clock, "frozen") == []
@@ -120,7 +142,7 @@ def test_a_node_that_says_it_works_for_ever_and_has_nothing_of_ours_is_tried() -
         clock.tick()
     assert clock.now_s - began_s >= clock.settings.idle_stuck_s
     assert 0.0 < clock.factor("b") <= clock.settings.trial_share
-    assert kv_state(clock, "b") is SignalState.STALE
+    assert load_states(clock, "b") == {SignalState.STALE}
 
 
 def test_if_it_answers_it_serves_again_and_its_page_is_not_believed_until_it_moves() -> None:
@@ -131,14 +153,14 @@ def test_if_it_answers_it_serves_again_and_its_page_is_not_believed_until_it_mov
     clock.seconds_until("b", W, 2.0)
     clock.seconds_until("b", SV, 15.0)
     assert found(clock, "idle_stuck") == ["b"]
-    assert kv_state(clock, "b") is SignalState.STALE
+    assert load_states(clock, "b") == {SignalState.STALE}
     clock.run(60.0)
     assert clock.path("b")[-3:] == [TRIED, (W, Reason.HEALED), (SV, Reason.OK)]
     # The first step of its engine tells what is true.
     del clock.engine_running["b"]
     clock.run(TICK_S)
     assert found(clock, "idle_stuck") == []
-    assert kv_state(clock, "b") is SignalState.MEASURED
+    assert load_states(clock, "b") == {SignalState.MEASURED}
 
 
 def test_if_it_hangs_it_costs_a_few_requests() -> None:
@@ -155,6 +177,63 @@ def test_if_it_hangs_it_costs_a_few_requests() -> None:
     # Two ticks pass before a started request shows.
     assert sent <= clock.settings.trial_requests + 2
     assert clock.of("b")[1] is Reason.NO_PROGRESS
+
+
+def test_a_node_that_drains_is_not_tried() -> None:
+    clock = fleet()
+    clock.drains["b"] = clock.now_s
+    stuck(clock, "b")
+    clock.run(20.0)
+    assert found(clock, "idle_stuck") == ["b"]
+    assert clock.of("b")[0] is NodeState.DRAINING
+    assert TRIED not in clock.path("b")
+
+
+def test_a_queue_alone_is_work_that_is_said_to_be_there() -> None:
+    clock = fleet()
+    stuck(clock, "b")
+    clock.engine_running["b"], clock.engine_waiting["b"] = measured(0), measured(6)
+    clock.run(12.0)
+    assert clock.of("b") == TRIED
+
+
+def test_a_request_that_is_open_is_reason_enough_to_work() -> None:
+    """One that is silent for long is no hang either."""
+    clock = fleet()
+    stuck(clock, "b")
+    clock.start("b")
+    clock.run(60.0)
+    assert found(clock, "idle_stuck") == []
+    assert clock.path("b") == [(SV, Reason.OK)]
+
+
+def test_a_node_that_is_asked_now_and_then_is_not_idle() -> None:
+    clock = fleet()
+    stuck(clock, "b")
+    for _ in range(6):
+        clock.once("b", client_aborts=1)
+        clock.run(5.0)
+        assert found(clock, "idle_stuck") == []
+
+
+def test_of_counters_that_are_old_nothing_is_concluded() -> None:
+    clock = fleet()
+    stuck(clock, "b")
+    clock.steps["b"] = Signal(SignalState.STALE, 5.0, 2.0)
+    clock.run(30.0)
+    assert found(clock, "idle_stuck") == []
+
+
+def test_a_new_roster_keeps_what_is_known_of_those_that_stay() -> None:
+    clock = fleet()
+    stuck(clock, "c")
+    clock.run(12.0)
+    clock.start("c")
+    clock.tick()
+    del clock.nodes[1]
+    clock.tick()
+    assert found(clock, "idle_stuck") == ["c"]
+    assert load_states(clock, "c") == {SignalState.STALE}
 
 
 def test_work_that_came_past_the_gateways_is_no_cause() -> None:
@@ -201,6 +280,29 @@ def test_an_engine_that_admits_nothing_is_out_although_few_requests_wait() -> No
     clock.engine_running["b"], clock.engine_waiting["b"] = measured(0), measured(6)
     assert clock.seconds_until("b", NodeState.EJECTED, 10.0) >= clock.settings.no_progress_s
     assert clock.of("b")[1] is Reason.NO_PROGRESS
+
+
+def test_an_engine_that_was_stuck_idle_and_admits_nothing_is_out_as_well() -> None:
+    clock = fleet()
+    stuck(clock, "b")
+    clock.engine_running["b"], clock.engine_waiting["b"] = measured(0), measured(6)
+    clock.run(15.0)
+    assert clock.of("b") == TRIED
+    clock.start("b")
+    assert clock.seconds_until("b", NodeState.EJECTED, 10.0) >= clock.settings.no_progress_s
+    assert clock.of("b")[1] is Reason.NO_PROGRESS
+
+
+def test_a_page_that_is_known_to_stand_still_makes_no_hang_of_long_answers() -> None:
+    clock = fleet()
+    clock.still = {"b"}
+    clock.run(6.0)
+    assert found(clock, "frozen") == ["b"]
+    clock.traffic["b"] = {}
+    clock.end("b", succeeded=4)
+    clock.start("b", 4)
+    clock.run(60.0)
+    assert clock.path("b") == [(SV, Reason.OK)]
 
 
 def test_a_queue_that_is_not_known_is_none() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isocost.model import UNSUPPORTED, measured
+from isocost.model import UNSUPPORTED, Signal, SignalState, measured
 from tests.unit.weight.fleet_clock import TICK_S, FleetClock, NodeState, Reason
 
 E, SV, SU = NodeState.EJECTED, NodeState.SERVING, NodeState.SUSPECT
@@ -201,3 +201,62 @@ def test_when_one_of_the_ejected_must_come_back_it_is_not_the_one_that_still_han
     clock.tick()
     assert clock.of("b") == (E, Reason.NO_PROGRESS)
     assert clock.of("c") == (SU, Reason.MIN_CAPACITY)
+
+
+def queue(clock: FleetClock) -> None:
+    """From now on node b takes one request, and six wait in its engine."""
+    hang(clock, 1)
+    clock.engine_waiting["b"] = measured(6)
+
+
+def test_a_queue_that_nobody_here_waits_in_is_no_hang() -> None:
+    clock = fleet()
+    queue(clock)
+    clock.end("b", client_aborts=1)
+    clock.run(8.0)
+    assert clock.path("b") == [(SV, Reason.OK)]
+
+
+def test_a_queue_of_an_engine_that_works_is_no_hang() -> None:
+    clock = fleet()
+    queue(clock)
+    clock.frozen = set()
+    clock.run(60.0)
+    assert clock.path("b") == [(SV, Reason.OK)]
+
+
+def test_a_queue_is_judged_anew_after_each_sign_of_life() -> None:
+    clock = fleet()
+    queue(clock)
+    for _ in range(5):
+        clock.frozen = {"b"}
+        clock.run(4.0)
+        clock.frozen = set()
+        clock.tick()
+    assert clock.path("b") == [(SV, Reason.OK)]
+
+
+def test_an_old_queue_proves_nothing() -> None:
+    clock = fleet()
+    queue(clock)
+    clock.engine_waiting["b"] = Signal(SignalState.STALE, 6.0, 2.0)
+    clock.run(60.0)
+    assert clock.path("b") == [(SV, Reason.OK)]
+
+
+def test_a_queue_without_counters_proves_nothing() -> None:
+    clock = fleet()
+    queue(clock)
+    clock.without_counters = {"b"}
+    clock.run(60.0)
+    assert clock.path("b") == [(SV, Reason.OK)]
+
+
+def test_an_engine_that_begins_with_a_queue_has_its_time() -> None:
+    clock = fleet()
+    queue(clock)
+    clock.restart("b")
+    clock.start("b")
+    clock.run(4.0)
+    assert clock.of("b") == (NodeState.WARMING, Reason.RESTARTED)
+    assert clock.seconds_until("b", E, 2.0) > 0.0
