@@ -294,7 +294,7 @@ class Pipeline:
         if not rows.differ:
             return of_rows, of_rows
         of_nodes = self._observer.view(node_ids, now_s)
-        return with_parts(of_nodes, of_rows, rows.node_of), of_rows
+        return with_parts(of_nodes, of_rows, rows.node_of, rows.whole), of_rows
 
     def _orders(self, overrides: Mapping[str, Override], unix_s: float) -> Orders:
         held = {

@@ -305,9 +305,12 @@ class FleetObserver:
         return rows
 
 
-def with_parts(nodes: Observed, parts: Observed, node_of: NDArray[np.intp]) -> Observed:
+def with_parts(
+    nodes: Observed, parts: Observed, node_of: NDArray[np.intp], whole: NDArray[np.bool_]
+) -> Observed:
     """The view of n nodes with what is open on their m parts, and the parts' times; ``node_of``
-    [m]: each part's node.
+    [m]: each part's node, ``whole`` [m]: the part is all of it. What is open on a node itself began
+    before it had parts.
     """
     count = len(nodes.in_flight)
 
@@ -315,6 +318,9 @@ def with_parts(nodes: Observed, parts: Observed, node_of: NDArray[np.intp]) -> O
         result = np.zeros(count, dtype=values.dtype)
         np.add.at(result, node_of, values)
         return result
+
+    def added(own: NDArray[Number], of_parts: NDArray[Number]) -> NDArray[Number]:
+        return own + summed(np.where(whole, 0, of_parts).astype(of_parts.dtype))
 
     def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of those that are known; NaN without any."""
@@ -326,15 +332,15 @@ def with_parts(nodes: Observed, parts: Observed, node_of: NDArray[np.intp]) -> O
         )
         return result
 
-    known = np.ones(count, dtype=np.bool_)
+    known = nodes.in_flight_known.copy()
     np.logical_and.at(known, node_of, parts.in_flight_known)
     return replace(
         nodes,
-        in_flight=summed(parts.in_flight),
+        in_flight=added(nodes.in_flight, parts.in_flight),
         in_flight_known=known,
-        open_age_s_sum=summed(parts.open_age_s_sum),
-        pending_tokens=summed(parts.pending_tokens),
-        kv_tokens=summed(parts.kv_tokens),
+        open_age_s_sum=added(nodes.open_age_s_sum, parts.open_age_s_sum),
+        pending_tokens=added(nodes.pending_tokens, parts.pending_tokens),
+        kv_tokens=added(nodes.kv_tokens, parts.kv_tokens),
         times=TickTimes(mean(parts.times.extra_s), mean(parts.times.output_token_s)),
     )
 

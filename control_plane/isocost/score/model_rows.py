@@ -36,6 +36,11 @@ class ModelRows:
     parents: Mapping[int, int]
 
     @property
+    def whole(self) -> NDArray[np.bool_]:
+        """Which rows are all of their nodes, [m]."""
+        return np.array([row_id not in self.parents for row_id in self.ids], dtype=np.bool_)
+
+    @property
     def differ(self) -> bool:
         """Is any node more than one row?"""
         return bool(self.parents)

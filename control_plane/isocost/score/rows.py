@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
@@ -51,6 +51,9 @@ _MOST = 1e15
 _PARTS = 3
 _PER_NODE = len(ENGINE_SIGNALS) + len(NODE_SIGNALS)
 _GPU_BYTES = 8 * _PARTS * len(GPU_SIGNALS)
+
+#: How many lengths of rows are remembered: as many as there are numbers of GPUs, and some.
+_COUNTS = 64
 
 _engine_signals = attrgetter(*ENGINE_SIGNALS)
 _node_signals = attrgetter(*NODE_SIGNALS)
@@ -110,7 +113,7 @@ def packed(*numbers: float) -> bytes:
     return _packer(len(numbers))(*numbers)
 
 
-@cache
+@lru_cache(_COUNTS)
 def _packer(count: int) -> Callable[..., bytes]:
     return Struct(f"{count}d").pack
 

@@ -85,7 +85,7 @@ class Guards:
         anomalous = self._anomaly.update(terms.whole, known, now_s)
         jitter = self._jitter.update(observed.times, pools, now_s)
         doubts = dict.fromkeys(np.flatnonzero(anomalous).tolist(), Reason.ANOMALY)
-        # Of both the one that takes more of the share.
+        # Of both the one that takes more of the share by default.
         doubts |= dict.fromkeys(np.flatnonzero(jitter.late).tolist(), Reason.JITTER)
         stuck = tuple(np.flatnonzero(gauges.newly).tolist())
         found = {

@@ -93,7 +93,7 @@ class Usual:
         return self._distances / np.maximum(self.weight, 1e-9)
 
     def rearrange(self, former: Counts) -> None:
-        """Follow a new roster, as LastValues.rearrange."""
+        """Follow a new roster, as LastTicks.rearrange."""
         self.weight = moved(self.weight, former, 0.0)
         self._sum = moved(self._sum, former, 0.0)
         self._distances = moved(self._distances, former, 0.0)

@@ -157,7 +157,8 @@ def test_what_parts_of_a_node_answer_counts_for_the_node_too() -> None:
     parts = seen.view([5, 71, 72], 0.0)
     assert parts.in_flight.tolist() == [1, 2, 4]
     assert parts.tpot.mean_ms[1:].tolist() == [10.0, 30.0]
-    whole = with_parts(seen.view([5, 7], 0.0), parts, np.array([0, 1, 1]))
+    of_nodes, all_of_it = seen.view([5, 7], 0.0), np.array([True, False, False])
+    whole = with_parts(of_nodes, parts, np.array([0, 1, 1]), all_of_it)
     assert whole.in_flight.tolist() == [1, 6]
     assert whole.tpot.mean_ms[1] == 25.0
     assert whole.total.started.tolist() == [1.0, 7.0]
@@ -169,13 +170,28 @@ def test_what_parts_of_a_node_answer_counts_for_the_node_too() -> None:
     assert seen.output_tokens == 7
 
 
+def test_what_is_open_on_a_node_since_it_was_one_part_counts_on() -> None:
+    seen = observer()
+    old = NodeObservation(7, in_flight=3, open_age_s_sum=6.0, pending_tokens=50, kv_tokens=90)
+    seen.apply(batch(0, old), 0.0)
+    seen.keep([7], {71: 7, 72: 7})
+    new = NodeObservation(72, in_flight=1, open_age_s_sum=1.0, pending_tokens=5, kv_tokens=9)
+    seen.apply(batch(1, old, new), 0.0)
+    parts = seen.view([71, 72], 0.0)
+    whole = with_parts(seen.view([7], 0.0), parts, np.array([0, 0]), np.zeros(2, dtype=np.bool_))
+    assert parts.in_flight.tolist() == [0, 1]
+    assert whole.in_flight.tolist() == [4]
+    assert whole.open_age_s_sum.tolist() == [7.0]
+    assert (whole.pending_tokens.tolist(), whole.kv_tokens.tolist()) == ([55], [99])
+
+
 def test_what_is_open_on_a_node_is_not_known_where_that_of_a_part_is_not() -> None:
     seen = observer()
     seen.keep([7], {71: 7, 72: 7})
     seen.apply(batch(0, NodeObservation(72, in_flight=4)), 0.0)
     seen.apply(Batch("edge-2", 1, 0, ()), 9.0)
     parts = seen.view([71, 72], 9.0)
-    whole = with_parts(seen.view([7], 9.0), parts, np.array([0, 0]))
+    whole = with_parts(seen.view([7], 9.0), parts, np.array([0, 0]), np.zeros(2, dtype=np.bool_))
     assert (parts.in_flight_known.tolist(), whole.in_flight_known.tolist()) == (
         [True, False],
         [False],
