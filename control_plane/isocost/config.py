@@ -131,16 +131,16 @@ class StateSettings(StrictSettings):
     no_progress_s: float = Field(5.0, gt=0)
 
     #: By chance a score is too good once or twice; three ticks in a row is document A's rule.
-    anomaly_ticks: int = Field(3, ge=1)
+    anomaly_ticks: int = Field(3, ge=1, le=1000)
     #: What is left to a node whose latency rose without load. Of the whole traffic that is less
     #: than half of a fair share, in a fleet of any size, and still shows when it is well again.
     jitter_share: float = Field(0.25, gt=0, le=1)
     #: A page that stands still for this long while answers come is stale: its counters move with
     #: each token.
-    frozen_s: float = Field(3.0, ge=1)
+    frozen_s: float = Field(3.0, ge=1, le=3600)
     #: An engine that says that it works, gets nowhere and has nothing of ours for this long is
     #: tried: no step of an engine takes a tenth of that.
-    idle_stuck_s: float = Field(10.0, gt=0)
+    idle_stuck_s: float = Field(10.0, ge=1, le=3600)
 
     #: The first ejection is about one restart of a connection pool, each next one twice as long.
     eject_base_s: float = Field(5.0, gt=0)

@@ -16,7 +16,7 @@ _LOGGED = 20
 _WORDS = {
     "clock_skew": "its clock is off by more than 100 ms: its ages are not believed",
     "frozen": "its engine's page stands still while answers come: taken as stale",
-    "idle_stuck": "its engine says that it works and gets nowhere, with nothing of ours: tried",
+    "idle_stuck": "its engine says that it works and gets nowhere, with nothing of ours: stale",
     "anomaly": "its entropy is far below what its open requests make: halved",
     "jitter": "its first tokens come later than before, without load: a part of its share is left",
 }

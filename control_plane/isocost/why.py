@@ -95,21 +95,18 @@ def _weight(latest: Latest, index: int, config: ControlPlaneConfig) -> tuple[flo
 def _entropy(latest: Latest, index: int) -> tuple[float, list[Term]]:
     decision = latest.decision
     telemetry, terms = decision.telemetry, decision.entropy_terms
-    told = latest.scored.ages.told
+    ages_s, age = float(latest.scored.open_ages_s[index]), float(terms.age[index])
     capacity = float(terms.capacity[index])
     entropy = float(decision.entropy[index])
 
-    def summand(name: str, column: Column | None, term: Floats) -> Term:
+    def summand(name: str, column: Column, term: Floats) -> Term:
         used = float(term[index])
-        if column is None:
-            return Term(name, used, "measured", 0.0, used, used / capacity)
         value, state, age_s = _read(column, index)
         return Term(name, value, state, age_s, used, used / capacity)
 
     summands = [
         summand("kv_cache", telemetry.kv_usage, terms.kv),
-        # What the node tells itself, where its clock is right; else what the gateways see.
-        summand("open_ages", told if told.known[index] else None, terms.age),
+        Term("open_ages", ages_s, "measured", 0.0, age, age / capacity),
         summand("network", telemetry.net_bytes_per_s, terms.net),
         summand("queue", telemetry.waiting, terms.queue),
     ]

@@ -23,8 +23,14 @@ def why_text(answer: Mapping[str, Any]) -> str:
     if answer["guards"]:
         lines.append(f"doubted by: {', '.join(answer['guards'])}")
     if answer["late_ms"] is not None:
-        late, limit = _cell(answer["late_ms"]), _cell(answer["late_limit_ms"])
-        lines.append(f"first tokens {late} ms later than load explains and usual; limit {limit} ms")
+        late, limit = answer["late_ms"], _cell(answer["late_limit_ms"])
+        how = "later" if late >= 0.0 else "earlier"
+        lines.append(
+            f"first tokens {_cell(abs(late))} ms {how} than load explains and is usual; "
+            f"limit {limit} ms"
+        )
+    elif "jitter" in answer["guards"]:
+        lines.append("first tokens: too few lately to tell whether they are late")
     for key, (title, how) in _PARTS.items():
         part = answer[key]
         rows = [_TITLES, *(_row(term) for term in part["terms"])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 
 from isocost.errors import TelemetryError
@@ -29,13 +28,15 @@ def read_page(text: str) -> NodePage:
     """
     try:
         page = json.loads(text)
-        wall_ms = page["wall_unix_ms"]
-    except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise TelemetryError(f"not a page with a clock: {error!r}") from error
+    except (ValueError, RecursionError) as error:
+        raise TelemetryError("it is not JSON") from error
+    if not isinstance(page, dict) or "wall_unix_ms" not in page:
+        raise TelemetryError("it has no wall_unix_ms")
+    wall_ms = page["wall_unix_ms"]
     if not _is_number(wall_ms):
-        raise TelemetryError(f"not a time: {wall_ms!r:.80}")
+        raise TelemetryError(f"wall_unix_ms is not a time: {wall_ms!r:.80}")
     if not 0 <= wall_ms < MAX_WALL_MS:
-        raise TelemetryError(f"not a time that can be: {wall_ms!r:.80}")
+        raise TelemetryError(f"wall_unix_ms is not a time that can be: {wall_ms!r:.80}")
     return NodePage(wall_ms / 1e3, _age(page))
 
 
@@ -44,7 +45,7 @@ def _age(page: dict[str, object]) -> Signal:
     if "kv_cache_age_ms" not in page:
         return UNSUPPORTED
     age_ms = page["kv_cache_age_ms"]
-    if isinstance(age_ms, int | float) and _is_number(age_ms) and math.isfinite(age_ms):
+    if isinstance(age_ms, int | float) and _is_number(age_ms) and abs(age_ms) < MAX_WALL_MS:
         return measured(max(age_ms, 0.0) / 1e3)
     return UNSUPPORTED if age_ms == "unsupported" else ABSENT
 

@@ -171,11 +171,14 @@ class NodeSampler:
         return tuple(_aged(gpu, target, now_s) for gpu in gpus)
 
     def _clock_offset_s(self, now_s: float) -> float:
-        """The node's clock less this one's; it goes on while its page does not answer."""
+        """The node's clock less this one's; it goes on while its page does not answer. The page was
+        made about half-way between the question and the answer.
+        """
         target = self._node_page
         if target is None or target.page is None or target.taken_s is None:
             return 0.0
-        return target.page.wall_s + (now_s - target.taken_s) - self._wall()
+        made_s = target.taken_s + target.took_s / 2.0
+        return target.page.wall_s + (now_s - made_s) - self._wall()
 
     def _kv_cache_age_s(self, now_s: float) -> Signal:
         target = self._node_page
@@ -193,7 +196,7 @@ class NodeSampler:
         if target.good:
             log.info("%s: the %s answers", self._settings.name, what)
         else:
-            log.warning("%s: the %s does not answer: %s", self._settings.name, what, target.error)
+            log.warning("%s: the %s fails: %s", self._settings.name, what, target.error)
 
 
 async def sample_all(samplers: Sequence[NodeSampler], wait_s: float) -> tuple[NodeSample, ...]:

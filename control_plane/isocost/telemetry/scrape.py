@@ -82,6 +82,8 @@ class Target(Generic[Page]):
         self.page: Page | None = None
         self.taken_s: float | None = None
         self.error: str | None = None
+        #: How long the last good answer took.
+        self.took_s = 0.0
         #: Nobody was there, since the last good answer.
         self._refused = False
         #: In a row, and since the start.
@@ -128,6 +130,7 @@ class Target(Generic[Page]):
             self._fail(f"a page that cannot be read: {error!r}")
         else:
             self.page, self.taken_s, self.error = page, taken_s, None
+            self.took_s = self._clock() - taken_s
             self._failures, self._refused = 0, False
 
     def _fail(self, error: str, failures: int = 1) -> None:

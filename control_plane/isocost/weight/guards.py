@@ -14,7 +14,7 @@ from isocost.observe.fleet import Observed
 from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants
 from isocost.score.entropy import EntropyTerms, entropy_terms
-from isocost.score.open_ages import OpenAges, open_ages
+from isocost.score.open_ages import open_ages
 from isocost.score.telemetry import FleetTelemetry
 from isocost.weight.anomaly import AnomalyWatch, explained
 from isocost.weight.clocks import ClockWatch
@@ -35,7 +35,7 @@ class Scored:
     telemetry: FleetTelemetry
     signs: FleetTelemetry
     terms: EntropyTerms
-    ages: OpenAges
+    open_ages_s: Floats
     jitter: Jitter
     found: Mapping[str, Flags]
     guarded: Guarded
@@ -79,8 +79,8 @@ class Guards:
         gauges = self._gauges.update(telemetry, observed, now_s)
         signs, telemetry = gauges.signs(telemetry), gauges.applied(telemetry)
         believed, skewed = self._clocks.update(clock_offset_s)
-        ages = open_ages(telemetry, believed, observed.open_age_s_sum)
-        terms = entropy_terms(telemetry, ages.sum_s, constants.capacity, self._entropy)
+        ages_s = open_ages(telemetry, believed, observed.in_flight, observed.open_age_s_sum)
+        terms = entropy_terms(telemetry, ages_s, constants.capacity, self._entropy)
         known = explained(telemetry, terms, constants.kv_bytes_per_token, observed, self._entropy)
         anomalous = self._anomaly.update(terms.whole, known, now_s)
         jitter = self._jitter.update(observed.times, pools, now_s)
@@ -95,7 +95,7 @@ class Guards:
             "anomaly": anomalous,
             "jitter": jitter.late,
         }
-        return Scored(telemetry, signs, terms, ages, jitter, found, Guarded(doubts, stuck))
+        return Scored(telemetry, signs, terms, ages_s, jitter, found, Guarded(doubts, stuck))
 
 
 def _former(before: Sequence[Node], nodes: Sequence[Node]) -> NDArray[np.intp]:

@@ -49,6 +49,9 @@ _BY_MEDIAN = 1.4826
 #: What 0.8 of some ticks reach scatters so much more than their mean.
 _OF_QUANTILE = 1.4
 
+#: What is later than usual at more than this part of the nodes is no news of one.
+_MOST_OF_THEM = 0.5
+
 #: A time per token that rose by more than this, beside the others', is the engine's own slowness.
 _SLOWER = 1.5
 
@@ -106,7 +109,13 @@ class JitterWatch:
         own_scatter_s = _OF_QUANTILE * tick_scatter_s * np.sqrt(both)
         limit_s = np.maximum(_LEAST_S, _SIGMAS * np.maximum(scatter_s, own_scatter_s))
         over = judged & (rise_s > limit_s)
-        if over.any() or self._late.any():
+        later = judged & (agreed_s - usual_s > limit_s)
+        if np.count_nonzero(later) > _MOST_OF_THEM * np.count_nonzero(judged):
+            # It came to most of them, if not by as much to each: what is usual begins anew.
+            self._late[:] = False
+            self._extra_s.forget(judged)
+            self._usual_s.forget(judged)
+        elif over.any() or self._late.any():
             slower = self._slower(now_s)
             self._end(rise_s > 0.5 * limit_s, count, slower, now_s)
             self._begin(over & ~slower, rise_s, judged, now_s)

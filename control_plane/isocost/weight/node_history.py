@@ -98,6 +98,9 @@ class Usual:
         self._sum = moved(self._sum, former, 0.0)
         self._distances = moved(self._distances, former, 0.0)
 
+    def forget(self, nodes: Flags) -> None:
+        self.weight[nodes] = self._sum[nodes] = self._distances[nodes] = 0.0
+
     def add(self, values: Floats) -> None:
         """Take ``values`` [n], NaN = none."""
         new = np.flatnonzero(~np.isnan(values))

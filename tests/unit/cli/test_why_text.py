@@ -22,6 +22,12 @@ def test_by_how_much_first_tokens_are_late_is_told_where_it_is_known(late_ms: fl
     lines = why_text(answer(guards=["jitter"], late_ms=late_ms, late_limit_ms=50.0)).splitlines()
     assert lines[0] == "gpu-3: suspect (jitter), policy equal_cost"
     assert lines[1] == "doubted by: jitter"
-    late = "first tokens {:.4g} ms later than load explains and usual; limit 50 ms"
-    assert lines[2] == late.format(late_ms)
+    how = "later" if late_ms >= 0.0 else "earlier"
+    late = f"first tokens {abs(late_ms):.4g} ms {how} than load explains and is usual; limit 50 ms"
+    assert lines[2] == late
     assert len(why_text(answer()).splitlines()) == len(lines) - 2
+
+
+def test_where_it_is_not_known_of_a_suspect_that_is_said() -> None:
+    lines = why_text(answer(guards=["jitter"])).splitlines()
+    assert lines[2] == "first tokens: too few lately to tell whether they are late"

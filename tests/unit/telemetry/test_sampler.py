@@ -270,7 +270,7 @@ async def test_only_changes_are_logged(bench: Bench, caplog: pytest.LogCaptureFi
     about_engine = [r.message for r in caplog.records if "the engine" in r.message]
     assert about_engine == [
         "n1: the engine answers",
-        "n1: the engine does not answer: HTTP status 500",
+        "n1: the engine fails: HTTP status 500",
         "n1: the engine answers",
     ]
 

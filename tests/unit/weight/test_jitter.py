@@ -103,6 +103,21 @@ def test_a_delay_that_lasts_never_becomes_usual(seed: int) -> None:
     fleet.seconds_until(1, late=False, within_s=UNSEEN_S)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_what_comes_to_most_is_no_jitter_though_it_comes_unevenly(seed: int) -> None:
+    """One node is earlier than usual meanwhile, so that the others seem to stand out."""
+    fleet = Fleet(4, seed)
+    fleet.run(20.0)
+    late: list[int] = []
+    for node, delay_s in enumerate((0.3, 0.2, 0.1)):
+        fleet.delay_s[node] = delay_s
+        late += np.flatnonzero(fleet.tick()).tolist()
+    fleet.delay_s[3] = -0.2
+    fleet.run(2.4)
+    assert fleet.run(20.0) == set()
+    assert late == []
+
+
 def test_a_node_that_is_always_far_away_is_not_late() -> None:
     fleet = Fleet()
     fleet.delay_s[1] = 0.06

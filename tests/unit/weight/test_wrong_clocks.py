@@ -17,8 +17,10 @@ from isocost.config import EntropySettings, StateSettings, WeightSettings
 from isocost.model import Model, NodeSample, measured
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver
+from isocost.score.columns import Floats
 from isocost.score.constants import roster_constants
-from isocost.weight import anomaly, clocks
+from isocost.score.telemetry import FleetTelemetry
+from isocost.weight import anomaly, clocks, guards
 from isocost.weight.decide import decide
 from isocost.weight.fleet_states import FleetStates, Orders
 from isocost.weight.guards import Guards, Scored
@@ -39,13 +41,13 @@ IDS = [item.id for item in FLEET]
 
 
 class Accident:
-    """``off`` is how far each node's clock is ahead, and ``told`` what is known of that."""
+    """``off_s`` is how far each node's clock is ahead."""
 
-    def __init__(self, off_s: list[float], told_s: list[float]) -> None:
+    def __init__(self, off_s: list[float]) -> None:
         self.now_s = 100.0
         self.sent = np.zeros(NODES)
         self.scored: Scored
-        self._off_s, self._told_s = off_s, np.array(told_s)
+        self._off_s = off_s
         self._random = np.random.default_rng(3)
         self._observer = FleetObserver(10.0, 5.0)
         settings = EntropySettings()
@@ -95,7 +97,7 @@ class Accident:
         self.scored = scored = self._guards.tick(
             FLEET,
             telemetry,
-            self._told_s,
+            np.array(self._off_s),
             observed,
             self._constants,
             np.zeros(NODES, dtype=np.intp),
@@ -139,7 +141,9 @@ class Accident:
     def _sample(self, index: int) -> NodeSample:
         items = self._open[index]
         tokens = sum(tokens for *_, tokens in items)
-        told = sample(FLEET[index], kv_usage=tokens / POOL_TOKENS, running=float(len(items)))
+        # Each node has as many requests again that came past the gateways, of the same ages.
+        running = 2.0 * len(items)
+        told = sample(FLEET[index], kv_usage=tokens / POOL_TOKENS, running=running)
         engine = replace(
             told.engine,
             kv_pool_tokens=measured(POOL_TOKENS),
@@ -152,14 +156,13 @@ class Accident:
         return replace(told, engine=engine, kv_cache_age_s=measured(told_s))
 
 
-def fleet_with(wrong: int, told: bool) -> Accident:
-    """The last ``wrong`` clocks are 5 s off; ``told``: the control plane knows."""
-    off_s = [0.0] * (NODES - wrong) + [SKEW_S] * wrong
-    return Accident(off_s, off_s if told else [0.0] * NODES)
+def fleet_with(wrong: int) -> Accident:
+    """The last ``wrong`` clocks are 5 s off."""
+    return Accident([0.0] * (NODES - wrong) + [SKEW_S] * wrong)
 
 
 def test_with_right_clocks_all_get_the_same() -> None:
-    accident = fleet_with(0, told=True)
+    accident = fleet_with(0)
     accident.run(10.0)
     assert accident.run(50.0) == pytest.approx([FAIR] * NODES, rel=0.1)
     assert not any(flags.any() for flags in accident.scored.found.values())
@@ -167,8 +170,8 @@ def test_with_right_clocks_all_get_the_same() -> None:
 
 @pytest.mark.parametrize("wrong", [1, 2])
 def test_a_wrong_clock_brings_no_more_traffic(wrong: int) -> None:
-    accident = fleet_with(wrong, told=True)
-    right = fleet_with(0, told=True)
+    accident = fleet_with(wrong)
+    right = fleet_with(0)
     for one in (accident, right):
         one.run(10.0)
     # To the last request as if the clocks were right.
@@ -179,8 +182,21 @@ def test_a_wrong_clock_brings_no_more_traffic(wrong: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [1, 2])
-def test_ages_that_are_wrong_by_a_right_clock_are_found_by_what_is_open(wrong: int) -> None:
-    accident = fleet_with(wrong, told=False)
+def test_a_wrong_clock_that_is_not_known_brings_less_than_the_accident(
+    wrong: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node's word counts for no less than what the gateways see."""
+    monkeypatch.setattr(clocks, "CLOCK_SKEW_S", math.inf)
+    share = shares(wrong)
+    assert (share[-wrong:] < 1.5 * FAIR).all(), share
+
+
+@pytest.mark.parametrize("wrong", [1, 2])
+def test_where_a_nodes_word_is_all_there_is_the_open_requests_give_it_away(
+    wrong: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "open_ages", the_nodes_word)
+    accident = fleet_with(wrong)
     accident.run(10.0)
     share = accident.run(50.0)
     assert (share[-wrong:] <= 1.05 * FAIR).all(), share
@@ -192,9 +208,17 @@ def test_ages_that_are_wrong_by_a_right_clock_are_found_by_what_is_open(wrong: i
 def test_without_the_guards_the_accident_happens(
     wrong: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clocks, "CLOCK_SKEW_S", math.inf)
+    monkeypatch.setattr(guards, "open_ages", the_nodes_word)
     monkeypatch.setattr(anomaly, "_FEWEST_NODES", NODES + 1)
-    accident = fleet_with(wrong, told=True)
+    share = shares(wrong)
+    assert (share[-wrong:] > 2.0 * FAIR).all(), share
+
+
+def shares(wrong: int) -> Floats:
+    accident = fleet_with(wrong)
     accident.run(10.0)
-    share = accident.run(50.0)
-    assert (share[-wrong:] > 1.5 * FAIR).all(), share
+    return accident.run(50.0)
+
+
+def the_nodes_word(telemetry: FleetTelemetry, *_: object) -> Floats:
+    return telemetry.kv_cache_age_s.value * telemetry.running.value
