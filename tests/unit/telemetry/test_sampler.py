@@ -286,6 +286,19 @@ async def test_a_source_with_a_clock_of_its_own_shows_how_far_it_is_off(bench: B
     assert (await bench.known()).clock_offset_s == pytest.approx(-5.0)
 
 
+async def test_a_clock_page_that_comes_late_is_no_wrong_clock(bench: Bench) -> None:
+    """It was made half-way between the question and the answer."""
+    await bench.known()
+    bench.server.clock = '{"wall_unix_ms": 5000200}'
+    bench.server.go_on.clear()
+    await bench.known(wait_s=0.05)
+    bench.now_s += 0.4
+    bench.wall_s += 0.4
+    bench.server.go_on.set()
+    assert (await bench.known()).clock_offset_s == pytest.approx(0.0)
+    assert bench.server.asked == 2
+
+
 @pytest.mark.parametrize(
     "wall", ["1e300", '"noon"', "-1", "true", "null", "NaN", "1" * 400, "1" * 5000, "[" * 5000]
 )
