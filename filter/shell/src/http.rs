@@ -219,7 +219,7 @@ impl Request {
                 .timing
                 .first_byte_us(self.attempts)
                 .filter(|_| good && !self.uploads),
-            tpot_us: self.timing.tpot_us(of_choice).filter(|_| good),
+            tpot_us: self.timing.tpot_us(of_choice).filter(|_| good && complete),
             total_us: self.timing.total_us().filter(|_| good && complete),
             chunks: self.timing.chunks(),
             output_tokens,
