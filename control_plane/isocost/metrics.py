@@ -67,16 +67,21 @@ class _One(Collector):
         yield self._family
 
 
+def _by(label: str, counts: Mapping[str, int], name: str, text: str) -> Metric:
+    """A gauge with one label."""
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for word, count in counts.items():
+        family.add_metric([word], count)
+    return family
+
+
 def _families(fleet: FleetGauges) -> Iterator[Metric]:
     for key, text in _NODE_GAUGES:
         family = GaugeMetricFamily(f"isocost_node_{key}", text, labels=["node"])
         for name, value in zip(fleet.nodes, fleet.columns.get(key, ()), strict=True):
             family.add_metric([name], value)
         yield family
-    states = GaugeMetricFamily("isocost_nodes", "Nodes by state.", labels=["state"])
-    for state, count in fleet.states.items():
-        states.add_metric([state], count)
-    yield states
+    yield _by("state", fleet.states, "isocost_nodes", "Nodes by state.")
     signals = GaugeMetricFamily(
         "isocost_signal_nodes",
         "Nodes by what is known of a signal.",
@@ -93,30 +98,24 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         missing.add_metric([signal], float(signal in fleet.missing_inputs))
     yield signals
     yield missing
-    findings = GaugeMetricFamily(
+    yield _by(
+        "row",
+        fleet.findings,
         "isocost_health_findings",
         "What the rows of the health table find, over all nodes and GPUs.",
-        labels=["row"],
     )
-    for row, count in fleet.findings.items():
-        findings.add_metric([row], count)
-    yield findings
-    guards = GaugeMetricFamily(
+    yield _by(
+        "guard",
+        fleet.guards,
         "isocost_guarded_nodes",
         "Nodes whose numbers a guard does not believe, or a part of them.",
-        labels=["guard"],
     )
-    for guard, count in fleet.guards.items():
-        guards.add_metric([guard], count)
-    yield guards
-    reasons = GaugeMetricFamily(
+    yield _by(
+        "reason",
+        fleet.decisions,
         "isocost_decisions",
         "How the filters decided, since the start of this process.",
-        labels=["reason"],
     )
-    for reason, count in fleet.decisions.items():
-        reasons.add_metric([reason], count)
-    yield reasons
     transitions = CounterMetricFamily(
         "isocost_node_transitions",
         "Changes of node states.",

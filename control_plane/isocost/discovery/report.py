@@ -88,6 +88,11 @@ class _Health(NamedTuple):
     well: bool
 
 
+#: What a sample reads when somebody asks for it.
+_SIGNALS = ("net_bytes_per_s", "cuda_handles", "kv_cache_age_s")
+_LATER = ("gpus", "engine", *_SIGNALS)
+
+
 class _WireSample(ReadSample):
     """Keeps the report that it came in as bytes: a message is many objects, which would all be
     let go of by the next tick.
@@ -125,20 +130,19 @@ class _WireSample(ReadSample):
         put(self, "_place", place)
         put(self, "_health", health)
 
-    def read_gpus(self) -> tuple[GpuSample, ...]:
-        return _gpus(self._message(), self._health)
-
-    def read_signals(self) -> Mapping[str, Signal | EngineSample]:
-        message = self._message()
-        return {
-            "engine": _engine(message.engine),
-            "net_bytes_per_s": _signal(message.net_bytes_per_s),
-            "cuda_handles": _signal(message.cuda_handles),
-            "kv_cache_age_s": _signal(message.kv_cache_age_s),
-        }
-
-    def _message(self) -> telemetry_pb2.NodeSample:
-        return telemetry_pb2.TelemetryReport.FromString(self._report).nodes[self._place]
+    def __getattr__(self, name: str) -> object:
+        """Called for what is not there yet."""
+        if name not in _LATER:
+            raise AttributeError(name)
+        message = telemetry_pb2.TelemetryReport.FromString(self._report).nodes[self._place]
+        put = object.__setattr__
+        if name == "gpus":
+            put(self, "gpus", _gpus(message, self._health))
+        else:
+            put(self, "engine", _engine(message.engine))
+            for signal in _SIGNALS:
+                put(self, signal, _signal(getattr(message, signal)))
+        return getattr(self, name)
 
 
 class ReportReader:

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from isocost.model import (
     SAMPLE_FRESH_S,
-    EngineSample,
-    GpuSample,
     NodeSample,
     Signal,
     SignalState,
@@ -59,17 +57,14 @@ _engine_signals = attrgetter(*ENGINE_SIGNALS)
 _node_signals = attrgetter(*NODE_SIGNALS)
 _gpu_signals = attrgetter(*GPU_SIGNALS)
 
-#: What is read when somebody asks, beside the GPUs.
-_SIGNALS = ("engine", "net_bytes_per_s", "cuda_handles", "kv_cache_age_s")
 _fields = attrgetter(*(field.name for field in dataclasses.fields(NodeSample)))
 
 
 class ReadSample(NodeSample):
-    """A sample whose numbers are there as ``node_row`` and ``gpu_rows``, see ``packed``. Its
-    signals are read when somebody asks for one: on most ticks nobody does.
+    """A sample whose numbers are there as ``node_row`` and ``gpu_rows``, see ``packed``, so that
+    whoever made it may read its signals later, when somebody asks: on most ticks nobody does.
 
-    ``well``: the health table has nothing on it. A reader puts these in and the fields of
-    NodeSample but those that it reads later.
+    ``well``: the health table has nothing on it.
     """
 
     __slots__ = ("gpu_rows", "node_row", "well")
@@ -77,26 +72,6 @@ class ReadSample(NodeSample):
     node_row: bytes
     gpu_rows: bytes
     well: bool
-
-    def read_gpus(self) -> tuple[GpuSample, ...]:
-        """The GPUs with all of their signals."""
-        raise NotImplementedError
-
-    def read_signals(self) -> Mapping[str, Signal | EngineSample]:
-        """The fields of ``_SIGNALS``."""
-        raise NotImplementedError
-
-    def __getattr__(self, name: str) -> object:
-        """Called for what is not there yet."""
-        if name == "gpus":
-            later: Mapping[str, object] = {name: self.read_gpus()}
-        elif name in _SIGNALS:
-            later = self.read_signals()
-        else:
-            raise AttributeError(name)
-        for field, value in later.items():
-            object.__setattr__(self, field, value)
-        return later[name]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NodeSample) and _fields(self) == _fields(other)

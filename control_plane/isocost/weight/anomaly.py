@@ -16,6 +16,7 @@ from isocost.score.columns import Column, Floats
 from isocost.score.entropy import EntropyTerms
 from isocost.score.telemetry import FleetTelemetry
 from isocost.weight.evidence import Flags
+from isocost.weight.roster_change import moved
 
 #: Of a normal distribution: its standard deviation over its median absolute deviation.
 _SIGMA_PER_MAD = 1.4826
@@ -75,10 +76,8 @@ class AnomalyWatch:
 
     def rearrange(self, former: NDArray[np.intp]) -> None:
         """Follow a new roster: ``former`` [n] is each node's place in the old one, -1 = none."""
-        old = former >= 0
-        ticks, last_s = np.zeros(len(former), dtype=np.intp), np.full(len(former), -math.inf)
-        ticks[old], last_s[old] = self._ticks[former[old]], self._last_s[former[old]]
-        self._ticks, self._last_s = ticks, last_s
+        self._ticks = moved(self._ticks, former, 0)
+        self._last_s = moved(self._last_s, former, -math.inf)
 
     def update(self, whole: Floats, explained: Floats, now_s: float) -> Flags:
         """The nodes [n] that are anomalous at ``now_s``, and for a clean period after it; see

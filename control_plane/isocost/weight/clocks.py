@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from isocost.score.columns import Floats
 from isocost.weight.evidence import Flags
+from isocost.weight.roster_change import moved
 
 #: A clock that is further off is not believed. Less is nothing beside the seconds that a request is
 #: open; chrony keeps clocks within a few milliseconds, and the way of a report takes some more.
@@ -25,10 +26,8 @@ class ClockWatch:
 
     def rearrange(self, former: NDArray[np.intp]) -> None:
         """Follow a new roster: ``former`` [n] is each node's place in the old one, -1 = none."""
-        old = former >= 0
-        ticks, skewed = np.zeros(len(former), dtype=np.intp), np.zeros(len(former), dtype=np.bool_)
-        ticks[old], skewed[old] = self._ticks[former[old]], self._skewed[former[old]]
-        self._ticks, self._skewed = ticks, skewed
+        self._ticks = moved(self._ticks, former, 0)
+        self._skewed = moved(self._skewed, former, False)
 
     def update(self, offset_s: Floats) -> tuple[Flags, Flags]:
         """Which nodes' ages are believed, and whose clock is off for sure, each [n]. ``offset_s``

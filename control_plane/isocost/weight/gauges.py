@@ -14,6 +14,7 @@ from isocost.observe.fleet import Observed
 from isocost.score.columns import Column, Floats
 from isocost.score.telemetry import FleetTelemetry
 from isocost.weight.evidence import Flags
+from isocost.weight.roster_change import moved
 
 #: The gateways tell of an answer up to two ticks and a scrape after the engine counted it.
 _SETTLE_S = 1.0
@@ -78,26 +79,19 @@ class GaugeWatch:
 
     def rearrange(self, former: NDArray[np.intp], now_s: float) -> None:
         """Follow a new roster: ``former`` [n] is each node's place in the old one, -1 = none."""
-        old = former >= 0
-
-        def moved(array: Floats, fill: float) -> Floats:
-            result = np.full((*array.shape[:-1], len(former)), fill)
-            result[..., old] = array[..., former[old]]
-            return result
-
-        self._last = moved(self._last, math.nan)
-        self._moved_s, self._idle_s = moved(self._moved_s, now_s), moved(self._idle_s, now_s)
-        self._good, self._open = moved(self._good, 0.0), moved(self._open, 0.0)
-        self._tokens, self._started = moved(self._tokens, 0.0), moved(self._started, math.nan)
-        stuck = np.zeros(len(former), dtype=np.bool_)
-        stuck[old] = self._stuck[former[old]]
-        self._stuck = stuck
+        self._last = moved(self._last.T, former, math.nan).T
+        self._moved_s = moved(self._moved_s, former, now_s)
+        self._idle_s = moved(self._idle_s, former, now_s)
+        self._good, self._open = moved(self._good, former, 0.0), moved(self._open, former, 0.0)
+        self._tokens = moved(self._tokens, former, 0.0)
+        self._started = moved(self._started, former, math.nan)
+        self._stuck = moved(self._stuck, former, False)
 
     def update(self, telemetry: FleetTelemetry, observed: Observed, now_s: float) -> Gauges:
         """What the tick at ``now_s`` shows. Nothing is concluded of pages without counters."""
         columns = (telemetry.running, telemetry.waiting, telemetry.kv_usage, telemetry.work)
         numbers = np.array([np.where(item.known, item.value, math.nan) for item in columns])
-        # Two unknown numbers are not equal, so a page that tells nothing moves all the time.
+        # NaN is not equal to itself, and what a page never tells has not moved.
         same = (numbers == self._last) | np.isnan(numbers) & np.isnan(self._last)
         judged = (telemetry.work.state == SignalState.MEASURED) & same.all(axis=0)
         self._last = numbers

@@ -15,7 +15,8 @@ from isocost.config import StateSettings
 from isocost.observe.speeds import TickTimes
 from isocost.score.columns import Floats
 from isocost.weight.evidence import Flags
-from isocost.weight.node_history import Counts, LastTicks, Usual, moved
+from isocost.weight.node_history import Counts, LastTicks, Usual
+from isocost.weight.roster_change import moved
 
 #: Long enough for several ticks with answers, short enough to be in time.
 WINDOW_S = 2.0

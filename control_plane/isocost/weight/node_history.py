@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isocost.score.columns import Floats
 from isocost.weight.evidence import Flags
+from isocost.weight.roster_change import moved
 
 #: A value counts as no farther from the mean than so many of the usual distances, ...
 _MOST = 5.0
@@ -17,7 +17,6 @@ _MOST = 5.0
 _SETTLED = 10.0
 
 Counts = NDArray[np.intp]
-Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class LastTicks:
@@ -112,11 +111,3 @@ class Usual:
         self._sum[new] = self._kept * self._sum[new] + value
         off = np.abs(value - self.mean[new])
         self._distances[new] = self._kept * self._distances[new] + off
-
-
-def moved(array: NDArray[Scalar], former: Counts, new: float) -> NDArray[Scalar]:
-    """The rows at their new places; ``new`` is what nodes have that were not there."""
-    result = np.full((len(former), *array.shape[1:]), new, dtype=array.dtype)
-    old = former >= 0
-    result[old] = array[former[old]]
-    return result
