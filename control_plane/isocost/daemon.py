@@ -24,6 +24,7 @@ from isocost.manual import Manual, Note, json_of
 from isocost.metrics import ControlPlaneMetrics
 from isocost.node_signals import node_signals
 from isocost.observe.fleet import FleetObserver
+from isocost.open_streams import OpenStreams
 from isocost.pipeline import Pipeline
 from isocost.push import observation_service
 from isocost.push.ads import AdsService
@@ -59,7 +60,8 @@ class ControlPlane:
         self._registry = Registry(config.discovery, self._started_s)
         self._observer = FleetObserver(config.weight.latency_window_s, config.states.window_s)
         self._cache = Cache()
-        self._ads = AdsService(self._cache)
+        self._open_streams = OpenStreams()
+        self._ads = AdsService(self._cache, open_streams=self._open_streams)
         self._state_dir = None if config.state_dir is None else Path(config.state_dir)
         if self._state_dir is None:
             log.info("no state_dir is configured: settings by hand end with this process")
@@ -172,8 +174,8 @@ class ControlPlane:
         """Serve until ``stop``; StartError names the address that could not be bound."""
         server = grpc.aio.server(options=server_options())
         self._ads.add_to(server)
-        TelemetryService(self._registry).add_to(server)
-        observation_service.add_to(server, self._observer)
+        TelemetryService(self._registry, self._open_streams).add_to(server)
+        observation_service.add_to(server, self._observer, self._open_streams)
         try:
             server.add_insecure_port(self._config.listen)
         except RuntimeError as error:
@@ -196,6 +198,7 @@ class ControlPlane:
             for task in tasks:
                 task.cancel()
             ends = await asyncio.gather(*tasks, return_exceptions=True)
+            self._open_streams.end()
             await server.stop(_STOP_GRACE_S)
             await runner.cleanup()
         for end in ends:

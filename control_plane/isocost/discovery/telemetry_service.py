@@ -11,6 +11,7 @@ import grpc
 from isocost.discovery.registry import Registry
 from isocost.discovery.report import ReportReader
 from isocost.errors import TelemetryError
+from isocost.open_streams import OpenStreams
 from isocost.v1 import telemetry_pb2
 
 SERVICE = "isocost.v1.Telemetry"
@@ -21,8 +22,9 @@ log = logging.getLogger(__name__)
 class TelemetryService:
     """Feeds the registry with what agents report."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, open_streams: OpenStreams | None = None) -> None:
         self._registry = registry
+        self._open_streams = open_streams or OpenStreams()
 
     def add_to(self, server: grpc.aio.Server) -> None:
         handler = grpc.stream_unary_rpc_method_handler(
@@ -33,6 +35,11 @@ class TelemetryService:
         )
 
     async def _report(
+        self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+    ) -> telemetry_pb2.TelemetryAck:
+        return await self._open_streams.read(self._read(requests, context), context)
+
+    async def _read(
         self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> telemetry_pb2.TelemetryAck:
         reader = ReportReader()

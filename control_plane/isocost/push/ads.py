@@ -14,6 +14,7 @@ from itertools import count
 import grpc
 import grpc.aio
 
+from isocost.open_streams import OpenStreams
 from isocost.push.cache import Cache
 from isocost.push.encode import ResponseEncoder
 from isocost.push.log_limit import LimitedLog
@@ -39,8 +40,14 @@ class PushIntervals:
 class AdsService:
     """Serves the cache to every client. ``clock`` is monotonic, in seconds."""
 
-    def __init__(self, cache: Cache, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        clock: Callable[[], float] = time.monotonic,
+        open_streams: OpenStreams | None = None,
+    ) -> None:
         self._cache = cache
+        self._open_streams = open_streams or OpenStreams()
         self._clock = clock
         self._encoder = ResponseEncoder()
         self._log = LimitedLog(logger, clock)
@@ -91,7 +98,7 @@ class AdsService:
     ) -> None:
         """Read in one task and write in this one, until the client is done, gone or wrong."""
         with self._cache.watch() as wake:
-            reader = asyncio.create_task(self._read(stream, requests, wake))
+            reader = self._open_streams.reader(self._read(stream, requests, wake))
             reader.add_done_callback(lambda _: wake.set())
             try:
                 # A write is always waited for: gRPC cannot close a stream under one.
@@ -106,7 +113,7 @@ class AdsService:
             finally:
                 reader.cancel()
                 await asyncio.gather(reader, return_exceptions=True)
-        reader.result()
+        await self._open_streams.result(reader, context)
 
     async def _read(
         self, stream: Stream, requests: AsyncIterator[bytes], wake: asyncio.Event

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from isocost.observe.batch import NUMBERS, Answer, Batch, NodeTable, Placement
 from isocost.observe.history import BUCKETS, Floats
 from isocost.observe.workers import WorkerCount
+from isocost.open_streams import OpenStreams
 from isocost.v1 import observation_pb2
 
 SERVICE = "isocost.v1.Observations"
@@ -52,10 +53,13 @@ class Observer(Protocol):
     def apply_workers(self, envoy: str, count: WorkerCount, now_s: float) -> None: ...
 
 
-def add_to(server: grpc.aio.Server, observer: Observer) -> None:
+def add_to(
+    server: grpc.aio.Server, observer: Observer, open_streams: OpenStreams | None = None
+) -> None:
     """Serve the observation stream."""
+    streams = open_streams or OpenStreams()
 
-    async def report(
+    async def read(
         requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> observation_pb2.ObservationAck:
         async for data in requests:
@@ -65,6 +69,11 @@ def add_to(server: grpc.aio.Server, observer: Observer) -> None:
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not an ObservationReport")
             take(message, observer, time.monotonic())
         return observation_pb2.ObservationAck()
+
+    async def report(
+        requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+    ) -> observation_pb2.ObservationAck:
+        return await streams.read(read(requests, context), context)
 
     handler = grpc.stream_unary_rpc_method_handler(
         report, response_serializer=observation_pb2.ObservationAck.SerializeToString

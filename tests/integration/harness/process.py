@@ -52,6 +52,14 @@ class Process:
         """The end of what it said on standard error."""
         return self.stderr.read_text(errors="replace")[-4000:]
 
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs."""
+        return self._popen.poll()
+
+    def signal(self, number: int) -> None:
+        self._popen.send_signal(number)
+
     def kill(self) -> None:
         """End it without a chance to clean up."""
         self._popen.kill()
