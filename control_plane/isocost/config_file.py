@@ -29,19 +29,28 @@ class _UniqueKeys(yaml.SafeLoader):
 
 def load(kind: type[Config], path: Path) -> Config:
     """Read a YAML file into ``kind``; ConfigError names every refused field."""
+    return parse_text(kind, read(path), str(path))
+
+
+def read(path: Path) -> str:
+    """The text of a configuration file; ConfigError says why it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(
             str(path), [FieldError("(file)", None, f"not readable: {reason}")]
         ) from error
+
+
+def parse_text(kind: type[Config], text: str, source: str) -> Config:
+    """Check YAML against ``kind``; ConfigError names every refused field."""
     try:
         data = yaml.load(text, _UniqueKeys)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         # PyYAML itself fails with the latter two on impossible dates and on deep nesting.
-        raise ConfigError(str(path), [FieldError("(file)", None, f"not YAML: {error}")]) from error
-    return parse(kind, {} if data is None else data, str(path))
+        raise ConfigError(source, [FieldError("(file)", None, f"not YAML: {error}")]) from error
+    return parse(kind, {} if data is None else data, source)
 
 
 def parse(kind: type[Config], data: object, source: str) -> Config:

@@ -17,6 +17,7 @@ from aiohttp import web
 from isocost import collector, first_roster, kept_answers, manual, state_file
 from isocost.admin import application
 from isocost.config import ControlPlaneConfig
+from isocost.config_source import Loaded, built_in
 from isocost.discovery.registry import Registry
 from isocost.discovery.telemetry_service import TelemetryService
 from isocost.errors import RejectedError, StartError, StateError
@@ -30,7 +31,8 @@ from isocost.push import observation_service
 from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
-from isocost.schedule import ticks
+from isocost.reload import Reload
+from isocost.schedule import ticks, ticks_of
 from isocost.status import (
     NodesPage,
     discovery_status,
@@ -47,6 +49,22 @@ log = logging.getLogger(__name__)
 #: Open streams get this long to end when the daemon stops.
 _STOP_GRACE_S = 0.5
 
+#: What a running daemon can take from its file. Of discovery, sources and the time that the first
+#: roster waits for are those of the start.
+_LIVE = frozenset(
+    (
+        "tick_ms",
+        "discovery.lost_after_ms",
+        "discovery.forget_after_ms",
+        "states",
+        "weight",
+        "entropy",
+        "filter",
+        "envoy",
+        "models",
+    )
+)
+
 #: How often the names of the roster are compared with those that are kept.
 _KEEP_ROSTER_S = 1.0
 
@@ -54,8 +72,12 @@ _KEEP_ROSTER_S = 1.0
 class ControlPlane:
     """All parts of one control plane, wired; ``run`` serves until ``stop`` is set."""
 
-    def __init__(self, config: ControlPlaneConfig) -> None:
+    def __init__(
+        self, config: ControlPlaneConfig, loaded: Loaded[ControlPlaneConfig] | None = None
+    ) -> None:
+        """``loaded``: the file that ``config`` is from, which is followed then."""
         self._config = config
+        self.reload = Reload(loaded or built_in(config), _LIVE, self._configure)
         self._started_s = time.monotonic()
         self._registry = Registry(config.discovery, self._started_s)
         self._observer = FleetObserver(config.weight.latency_window_s, config.states.window_s)
@@ -87,11 +109,20 @@ class ControlPlane:
         }
         self._metrics = ControlPlaneMetrics(
             lambda: fleet_gauges(
-                self._pipeline, self._registry, self._observer, self._ads, config.filter.policy
+                self._pipeline,
+                self._registry,
+                self._observer,
+                self._ads,
+                self._config.filter.policy,
             )
         )
         #: What made the last tick fail; None = it did not.
         self._failure: Exception | None = None
+
+    def _configure(self, config: ControlPlaneConfig) -> None:
+        """Take other settings: they count from the next tick on."""
+        self._pipeline.configure(config)
+        self._config = config
 
     async def metrics_page(self) -> bytes:
         return await self._metrics.page()
@@ -190,7 +221,12 @@ class ControlPlane:
             collector.serve_from_here()
             tasks += [
                 asyncio.create_task(work)
-                for work in (stop.wait(), self._tick_forever(), *self._keeping())
+                for work in (
+                    stop.wait(),
+                    self._tick_forever(),
+                    self.reload.run(),
+                    *self._keeping(),
+                )
             ]
             # Only the first ever ends; another one that does has failed.
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -224,7 +260,7 @@ class ControlPlane:
             raise StartError(f"cannot listen on {self._config.http}: {reason} (--http)") from error
 
     async def _tick_forever(self) -> None:
-        async for now_s in ticks(self._config.tick_ms / 1e3):
+        async for now_s in ticks_of(lambda: self._config.tick_ms / 1e3):
             self._tick(now_s, int(time.time() * 1e3))
 
     def _tick(self, now_s: float, unix_ms: int) -> None:
@@ -270,10 +306,12 @@ def _kind(error: Exception) -> tuple[type[Exception], str, int]:
     return type(error), frame.filename, frame.lineno or 0
 
 
-async def serve(config: ControlPlaneConfig) -> None:
-    """Run a control plane until SIGINT or SIGTERM."""
+async def serve(loaded: Loaded[ControlPlaneConfig]) -> None:
+    """Run a control plane until SIGINT or SIGTERM; SIGHUP reads its file again."""
+    control_plane = ControlPlane(loaded.config, loaded)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await ControlPlane(config).run(stop)
+    loop.add_signal_handler(signal.SIGHUP, control_plane.reload.ask)
+    await control_plane.run(stop)

@@ -46,9 +46,7 @@ class OpenStreams:
             await asyncio.gather(task, return_exceptions=True)
         return await self.result(task, context)
 
-    async def result(
-        self, task: asyncio.Task[Result], context: grpc.aio.ServicerContext
-    ) -> Result:
+    async def result(self, task: asyncio.Task[Result], context: grpc.aio.ServicerContext) -> Result:
         """What a reader that has ended came to; UNAVAILABLE is sent if the server stops."""
         if task.cancelled() and self._stopping:
             await context.abort(grpc.StatusCode.UNAVAILABLE, STOPPING)

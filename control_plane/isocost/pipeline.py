@@ -27,12 +27,10 @@ from isocost.push.fleet import (
     roster_resources,
     table_resources,
 )
-from isocost.push.resources.cluster import node_cluster
 from isocost.push.resources.endpoints import EndpointEncoder, NodeEndpoint, integer_weight
-from isocost.push.resources.extension_config import extension_config
-from isocost.push.resources.routes import routes
+from isocost.push.resources.of_settings import settings_resources
 from isocost.push.snapshot import TypeResources
-from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROUTES
+from isocost.push.type_urls import ENDPOINTS
 from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants, roster_constants
 from isocost.score.fit import ModelFit
@@ -141,11 +139,22 @@ class Pipeline:
         self.latest: Latest | None = None
         #: Changes of state since the start of this process: (from, to, reason) and how often.
         self.transitions: Counter[tuple[str, str, str]] = Counter()
-        cache.publish(
-            TypeResources.hashed(CLUSTER, dict([node_cluster(config.envoy)])),
-            TypeResources.hashed(ROUTES, dict([routes(config.envoy, config.filter)])),
-            TypeResources.hashed(EXTENSION, dict([extension_config(config.envoy, config.filter)])),
-        )
+        cache.publish(*settings_resources(config.envoy, config.filter))
+
+    def configure(self, config: ControlPlaneConfig) -> None:
+        """Other settings from the next tick on. All that was learned and ordered stays, and so do
+        the sources of nodes.
+        """
+        self._cache.publish(*settings_resources(config.envoy, config.filter))
+        self._config = config
+        self._registry.configure(config.discovery)
+        self._observer.configure(config.weight.latency_window_s, config.states.window_s)
+        self._states.configure(config.states, config.discovery.lost_after_ms / 1e3)
+        self._guards.configure(config.states, config.entropy)
+        self._fit.configure(config.models)
+        self._estimates.configure(config.models)
+        # What was made of it, with the capacities, is made anew.
+        self._roster = None
 
     @property
     def nodes(self) -> tuple[Node, ...]:

@@ -8,9 +8,10 @@ instead of two. Clocks that disagree cost that gain and nothing else.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 #: Agents sample this long before the control plane's tick: time to read the engines' pages and to
 #: deliver. The spread keeps a thousand reports from arriving in the same millisecond.
@@ -34,7 +35,18 @@ def next_tick_s(start_s: float, interval_s: float, now_s: float) -> float:
     return start_s + (int((now_s - start_s) / interval_s) + 1) * interval_s
 
 
-async def ticks(interval_s: float, lead_s: float = 0.0) -> AsyncIterator[float]:
+async def ticks_of(interval_s: Callable[[], float], lead_s: float = 0.0) -> AsyncIterator[float]:
+    """The ticks of an interval that may change: another one begins after the next tick."""
+    while True:
+        now = interval_s()
+        async with contextlib.aclosing(ticks(now, lead_s)) as schedule:
+            async for tick_s in schedule:
+                yield tick_s
+                if interval_s() != now:
+                    break
+
+
+async def ticks(interval_s: float, lead_s: float = 0.0) -> AsyncGenerator[float, None]:
     """Yield the monotonic time of each tick, ``lead_s`` before the wall clock's multiples."""
     start_s = time.monotonic() + first_tick_in_s(interval_s, lead_s, time.time())
     due_s = start_s

@@ -24,18 +24,15 @@ def run(args: argparse.Namespace) -> int:
     import asyncio
 
     from isocost.config import ControlPlaneConfig
-    from isocost.config_file import load, parse
+    from isocost.config_source import ConfigSource
     from isocost.daemon import serve
 
-    config = load(ControlPlaneConfig, args.config) if args.config else ControlPlaneConfig()
-    changes = config.model_dump()
-    if args.listen:
-        changes["listen"] = args.listen
-    if args.http:
-        changes["http"] = args.http
-    if args.state_dir:
-        changes["state_dir"] = args.state_dir
-    if args.policy:
-        changes["filter"]["policy"] = args.policy
-    asyncio.run(serve(parse(ControlPlaneConfig, changes, str(args.config or "command line"))))
+    words = {
+        "listen": args.listen,
+        "http": args.http,
+        "state_dir": args.state_dir,
+        "filter.policy": args.policy,
+    }
+    flags = {field: value for field, value in words.items() if value}
+    asyncio.run(serve(ConfigSource(ControlPlaneConfig, args.config, flags).load()))
     return 0

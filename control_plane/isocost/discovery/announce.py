@@ -97,6 +97,11 @@ class Announcements:
         #: Nothing is old enough to be forgotten before this time.
         self._forget_s = -math.inf
 
+    def configure(self, lost_after_s: float, forget_after_s: float) -> None:
+        """Other times from now on."""
+        self._lost_after_s, self._forget_after_s = lost_after_s, forget_after_s
+        self._forget_s = -math.inf
+
     def receive(self, report: AgentReport, now_s: float) -> None:
         """Take a report that arrived at ``now_s``; what a newer one has told already stays."""
         self._heard_s[report.agent] = now_s

@@ -103,6 +103,10 @@ class Registry:
         error = None if self._file is None else self._file.error
         return None if error is None else str(error)
 
+    def configure(self, settings: DiscoverySettings) -> None:
+        """Take the times of other settings: the sources stay what they are."""
+        self._announcements.configure(settings.lost_after_ms / 1e3, settings.forget_after_ms / 1e3)
+
     def receive(self, report: AgentReport, now_s: float) -> None:
         """Take what an agent reported."""
         self._announcements.receive(report, now_s)

@@ -157,6 +157,11 @@ class FleetObserver:
         self.placements = Placements()
         self.history = History()
 
+    def configure(self, latency_window_s: float, evidence_window_s: float) -> None:
+        """Other windows from now on; nothing in them is lost."""
+        self._latencies.configure(latency_window_s)
+        self._recent.configure(evidence_window_s)
+
     def apply(self, batch: Batch, now_s: float) -> None:
         """Count a batch; one that arrives twice or late counts once."""
         if not self._in_flight.apply(batch, now_s):

@@ -35,6 +35,17 @@ class SlidingSums:
         result: NDArray[np.float64] = self._sums.sum(axis=0)
         return result
 
+    def configure(self, window_s: float) -> None:
+        """Another window from now on, with what is known of it."""
+        former, before_s, last = self._sums, self._bucket_s, self._tick
+        self._bucket_s = window_s / _BUCKETS
+        self._sums = np.zeros_like(former)
+        self._tick = int(last * before_s / self._bucket_s)
+        for passed in range(max(last - _BUCKETS + 1, 0), last + 1):
+            tick = int(passed * before_s / self._bucket_s)
+            if tick > self._tick - _BUCKETS:
+                self._sums[tick % _BUCKETS] += former[passed % _BUCKETS]
+
     def grow(self, rows: int) -> None:
         """Have at least that many rows."""
         self._sums = np.ascontiguousarray(grown(self._sums.swapaxes(0, 1), rows).swapaxes(0, 1))

@@ -24,6 +24,10 @@ class EstimatesSource:
         self._models = models
         self._at_s: float | None = None
 
+    def configure(self, models: Sequence[ModelPlacement]) -> None:
+        """Other models; the resource is due at once."""
+        self._models, self._at_s = models, None
+
     def due(self, now_s: float) -> TypeResources | None:
         """The resource of now; None if the last one is too young. Equal content has an equal
         version, which is not sent again.

@@ -29,11 +29,20 @@ class ModelFit:
     """
 
     def __init__(self, placements: Sequence[ModelPlacement]) -> None:
-        self._kinds = {item.name: item.gpu_kinds for item in placements if item.gpu_kinds}
+        self._kinds = _kinds(placements)
         #: By name: the node as it was announced, its memory, and the node as it may serve.
         self._found: dict[str, tuple[Node, float, Node]] = {}
         #: The last answer and the nodes that it is of, once the memory of all is known.
         self._answer: tuple[tuple[Node, ...], Fitted] | None = None
+
+    def configure(self, placements: Sequence[ModelPlacement]) -> None:
+        """Other placements from the next answer on, with what is known of each node's memory."""
+        self._kinds = _kinds(placements)
+        self._answer = None
+        self._found = {
+            name: (node, vram_bytes, _fitted(node, vram_bytes, self._kinds))
+            for name, (node, vram_bytes, _) in self._found.items()
+        }
 
     def fitted(self, nodes: Sequence[Node], samples: Sequence[NodeSample | None]) -> Fitted:
         """The nodes as they go into the roster; the same object while nothing changes."""
@@ -57,6 +66,10 @@ class ModelFit:
         known = all(held[1] for held in found.values())
         self._answer = (asked, fitted) if known else None
         return fitted
+
+
+def _kinds(placements: Sequence[ModelPlacement]) -> dict[str, Sequence[str]]:
+    return {item.name: item.gpu_kinds for item in placements if item.gpu_kinds}
 
 
 def required_bytes(model: Model) -> float:

@@ -70,7 +70,8 @@ class AnomalyWatch:
     """Remembers for how many ticks a node was too good, and when last."""
 
     def __init__(self, settings: StateSettings) -> None:
-        self._settings = settings
+        #: Replaced as a whole.
+        self.settings = settings
         self._ticks = np.zeros(0, dtype=np.intp)
         self._last_s = np.zeros(0)
 
@@ -83,7 +84,7 @@ class AnomalyWatch:
         """The nodes [n] that are anomalous at ``now_s``, and for a clean period after it; see
         ``too_good``.
         """
-        settings = self._settings
+        settings = self.settings
         good = too_good(whole, explained)
         self._ticks = np.where(good, self._ticks + 1, 0)
         self._last_s[self._ticks >= settings.anomaly_ticks] = now_s

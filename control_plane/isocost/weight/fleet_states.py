@@ -130,6 +130,12 @@ class FleetStates:
         self._groups = Groups(())
         self._host = host_numbers(())
 
+    def configure(self, settings: StateSettings, lost_after_s: float) -> None:
+        """Other settings from the next tick on; every node's life goes on."""
+        self._settings, self._lost_after_s = settings, lost_after_s
+        self._progress.settings, self._progress.fresh_s = settings, lost_after_s / 2
+        self._table.configure(settings)
+
     def tick(
         self,
         nodes: tuple[Node, ...],

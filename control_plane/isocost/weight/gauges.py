@@ -67,7 +67,8 @@ class GaugeWatch:
     """Remembers when each engine's numbers moved last, and what was served by then."""
 
     def __init__(self, settings: StateSettings) -> None:
-        self._settings = settings
+        #: Replaced as a whole.
+        self.settings = settings
         #: What the pages said last: running, waiting, KV usage, work.
         self._last = np.zeros((4, 0))
         self._moved_s = np.zeros(0)
@@ -105,7 +106,7 @@ class GaugeWatch:
         frozen = (
             (good - self._good - self._open >= _FEWEST_ANSWERS)
             & (tokens > self._tokens)
-            & (still_s >= self._settings.frozen_s)
+            & (still_s >= self.settings.frozen_s)
         )
         return self._result(telemetry, observed, still_s, frozen, judged, now_s)
 
@@ -124,11 +125,11 @@ class GaugeWatch:
         idle &= observed.total.started == self._started
         self._started = observed.total.started
         self._idle_s = np.where(idle, self._idle_s, now_s)
-        stuck = now_s - self._idle_s >= self._settings.idle_stuck_s
+        stuck = now_s - self._idle_s >= self.settings.idle_stuck_s
         # Its trial requests do not make what its page says of its load true: only a move does.
         stuck |= self._stuck & judged & busy
         newly = stuck & ~self._stuck
-        if np.count_nonzero(stuck) > self._settings.max_out_fraction * len(stuck):
+        if np.count_nonzero(stuck) > self.settings.max_out_fraction * len(stuck):
             # As when a load ends everywhere at once: there is nobody who would have its traffic.
             newly = np.zeros_like(newly)
         self._stuck = stuck

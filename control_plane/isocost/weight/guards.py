@@ -56,6 +56,11 @@ class Guards:
         self._anomaly = AnomalyWatch(states)
         self._jitter = JitterWatch(states)
 
+    def configure(self, states: StateSettings, entropy: EntropySettings) -> None:
+        """Other settings from the next tick on."""
+        self._entropy = entropy
+        self._gauges.settings = self._anomaly.settings = self._jitter.settings = states
+
     def tick(
         self,
         nodes: tuple[Node, ...],

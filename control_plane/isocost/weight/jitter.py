@@ -79,7 +79,8 @@ class JitterWatch:
     """
 
     def __init__(self, settings: StateSettings) -> None:
-        self._settings = settings
+        #: Replaced as a whole.
+        self.settings = settings
         self._extra_s, self._output_token_s = LastTicks(_TICKS), LastTicks(_TICKS)
         self._usual_s = Usual(_HALF_LIFE, _LEAST_SCATTER_S)
         self._usual_output_s = Usual(_HALF_LIFE, _LEAST_OUTPUT_SCATTER_S)
@@ -156,7 +157,7 @@ class JitterWatch:
     def _begin(self, late: Flags, rise_s: Floats, judged: Flags, now_s: float) -> None:
         """The latest first, as many as may be."""
         new = np.flatnonzero(late & ~self._late)
-        most = math.floor(self._settings.max_out_fraction * np.count_nonzero(judged | self._late))
+        most = math.floor(self.settings.max_out_fraction * np.count_nonzero(judged | self._late))
         room = max(most - np.count_nonzero(self._late), 0)
         new = new[np.argsort(-rise_s[new], kind="stable")][:room]
         self._late[new] = True

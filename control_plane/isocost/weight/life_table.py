@@ -83,6 +83,12 @@ class LifeTable:
         for index, life in enumerate(self.lives):
             self.put(index, life)
 
+    def configure(self, settings: StateSettings) -> None:
+        """Other settings from now on: what is due by them is due at other times."""
+        self._settings = settings
+        for index, life in enumerate(self.lives):
+            self._due_s[index] = due_s(life, settings)
+
     def put(self, index: int, life: Life) -> None:
         reason = life.standing.reason
         self.lives[index], self.standings[index] = life, life.standing

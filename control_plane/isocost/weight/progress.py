@@ -40,8 +40,9 @@ class ProgressWatch:
 
     def __init__(self, settings: StateSettings, fresh_s: float) -> None:
         """A sample older than ``fresh_s`` says nothing about the engine."""
-        self._settings = settings
-        self._fresh_s = fresh_s
+        #: Replaced as a whole.
+        self.settings = settings
+        self.fresh_s = fresh_s
         self._tokens = np.zeros(0)
         self._kv_usage = np.zeros(0)
         #: Since when requests wait in the engine's queue while nothing moves; infinite without.
@@ -94,13 +95,13 @@ class ProgressWatch:
         self._queued_s = np.where(queued, np.minimum(self._queued_s, now_s), math.inf)
         self._tokens, self._kv_usage = tokens, kv_usage
         self._started, self._ended = started, observed.ended
-        judged = ~np.isnan(tokens) & (ages_s <= self._fresh_s)
+        judged = ~np.isnan(tokens) & (ages_s <= self.fresh_s)
         hangs = (
-            (waiting >= self._settings.no_progress_requests)
-            & (now_s - self._since_s >= self._settings.no_progress_s)
+            (waiting >= self.settings.no_progress_requests)
+            & (now_s - self._since_s >= self.settings.no_progress_s)
             & (observed.open_age_s_sum >= _MEAN_AGE_S * in_flight)
         )
-        queues = now_s - self._queued_s >= self._settings.no_progress_s
+        queues = now_s - self._queued_s >= self.settings.no_progress_s
         return Progress(judged & (hangs | queues), judged & (waiting > 0))
 
 
