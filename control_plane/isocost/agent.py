@@ -17,10 +17,13 @@ from prometheus_client import start_http_server
 
 from isocost.agent_metrics import AgentMetrics
 from isocost.config import AgentConfig
+from isocost.config_source import Loaded, built_in
 from isocost.errors import StartError
 from isocost.model import NodeSample
-from isocost.schedule import report_lead_s, ticks
+from isocost.reload import Reload
+from isocost.schedule import report_lead_s, ticks_of
 from isocost.telemetry.machine import Machine
+from isocost.telemetry.nodes import Nodes
 from isocost.telemetry.nvml.process import Gpu
 from isocost.telemetry.report import encode_report
 from isocost.telemetry.sampler import NodeSampler, sample_all
@@ -31,6 +34,9 @@ from isocost.telemetry.uplink import Newest, Uplink
 WAIT_SHARE = 0.5
 #: One patient sample waits so long for the GPUs, which a driver may have to wake.
 FIRST_READ_S = 10.0
+
+#: What a running agent can take from its file.
+_LIVE = frozenset(("nodes", "interval_ms"))
 
 log = logging.getLogger(__name__)
 
@@ -55,31 +61,60 @@ async def sample_once(config: AgentConfig) -> MachineSample:
             return MachineSample(time.time(), nodes, machine.nvml.gpus() if machine.nvml else ())
 
 
-async def run_agent(config: AgentConfig) -> None:
-    """Sample and report until cancelled. StartError names the address that could not be bound."""
-    newest = Newest()
-    uplink = Uplink(config.control_plane, newest, random.Random())
-    async with Pages() as pages:
-        machine = Machine(config)
-        samplers = [NodeSampler(node, pages, machine) for node in config.nodes]
-        metrics = AgentMetrics(samplers, machine.nvml, uplink)
-        async with _serving(config.http, metrics), asyncio.TaskGroup() as group:
-            group.create_task(uplink.run())
-            group.create_task(machine.run())
-            for sampler in samplers:
-                group.create_task(sampler.watch())
+class Agent:
+    """Samples and reports; ``loaded`` is the file that ``config`` is from, which is followed then.
+    Made in its loop.
+    """
+
+    def __init__(self, config: AgentConfig, loaded: Loaded[AgentConfig] | None = None) -> None:
+        self._config = config
+        self.reload = Reload(loaded or built_in(config), _LIVE, self._configure)
+        self._newest = Newest()
+        self._uplink = Uplink(config.control_plane, self._newest, random.Random())
+        self._pages = Pages()
+        self._machine = Machine(config)
+        self._nodes = Nodes(self._pages, self._machine)
+        self._metrics = AgentMetrics((), self._machine.nvml, self._uplink)
+        self._configure(config)
+
+    def _configure(self, config: AgentConfig) -> None:
+        """Sample these nodes from the next tick on; those that are as before notice nothing."""
+        self._machine.serve(config.nodes)
+        self._nodes.follow(config.nodes)
+        self._metrics.follow(self._nodes.samplers, self._machine.nvml)
+        self._config = config
+
+    async def run(self) -> None:
+        """Until cancelled. StartError names the address that could not be bound."""
+        config = self._config
+        async with (
+            self._pages,
+            _serving(config.http, self._metrics),
+            asyncio.TaskGroup() as group,
+        ):
+            for work in (
+                self._uplink.run(),
+                self._machine.run(),
+                self._nodes.watch(),
+                self.reload.run(),
+            ):
+                group.create_task(work)
             # Everything made so far lives as long as the process: keep the collector off it.
             gc.freeze()
-            interval_s = config.interval_ms / 1e3
-            sequence, before_s = 0, None
-            async for now_s in ticks(interval_s, report_lead_s(config.name)):
-                if before_s is not None:
-                    metrics.interval_seconds.observe(now_s - before_s)
-                before_s = now_s
-                samples = await sample_all(samplers, interval_s * WAIT_SHARE)
-                metrics.samples = samples
-                sequence += 1
-                newest.put(encode_report(config.name, sequence, time.time(), now_s, samples))
+            await self._report_forever(config.name)
+
+    async def _report_forever(self, name: str) -> None:
+        metrics = self._metrics
+        sequence, before_s = 0, None
+        async for now_s in ticks_of(lambda: self._config.interval_ms / 1e3, report_lead_s(name)):
+            if before_s is not None:
+                metrics.interval_seconds.observe(now_s - before_s)
+            before_s = now_s
+            wait_s = self._config.interval_ms / 1e3 * WAIT_SHARE
+            samples = await sample_all(self._nodes.samplers, wait_s)
+            metrics.samples = samples
+            sequence += 1
+            self._newest.put(encode_report(name, sequence, time.time(), now_s, samples))
 
 
 @asynccontextmanager
@@ -118,14 +153,16 @@ async def _serving(address: str | None, metrics: AgentMetrics) -> AsyncIterator[
         server.server_close()
 
 
-async def serve(config: AgentConfig) -> None:
-    """Run until SIGTERM or SIGINT."""
+async def serve(loaded: Loaded[AgentConfig]) -> None:
+    """Run until SIGTERM or SIGINT; SIGHUP reads the file again."""
     loop = asyncio.get_running_loop()
-    agent = loop.create_task(run_agent(config))
+    agent = Agent(loaded.config, loaded)
+    running = loop.create_task(agent.run())
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, agent.cancel)
+        loop.add_signal_handler(number, running.cancel)
+    loop.add_signal_handler(signal.SIGHUP, agent.reload.ask)
     try:
-        await agent
+        await running
     except asyncio.CancelledError:
-        if not agent.cancelled():
+        if not running.cancelled():
             raise

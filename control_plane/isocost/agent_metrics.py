@@ -48,8 +48,7 @@ class AgentMetrics(Collector):
     """One registry per agent; what it reads is read at the scrape. Made in the agent's loop."""
 
     def __init__(self, samplers: Sequence[NodeSampler], nvml: Nvml | None, uplink: Uplink) -> None:
-        self._samplers = samplers
-        self._nvml = nvml
+        self.follow(samplers, nvml)
         self._uplink = uplink
         self._loop = asyncio.get_running_loop()
         #: Of the last tick.
@@ -63,6 +62,10 @@ class AgentMetrics(Collector):
         )
         ProcessCollector(registry=self.registry)
         self.registry.register(self)
+
+    def follow(self, samplers: Sequence[NodeSampler], nvml: Nvml | None) -> None:
+        """Show these from now on."""
+        self._samplers, self._nvml = tuple(samplers), nvml
 
     def describe(self) -> Iterator[Metric]:
         """Nothing is read before a scrape."""

@@ -37,15 +37,16 @@ def run(args: argparse.Namespace) -> int:
 
     from isocost.agent import sample_once, serve
     from isocost.config import AgentConfig
-    from isocost.config_file import load
+    from isocost.config_source import ConfigSource
     from isocost.errors import ConfigError, FieldError
 
-    config = load(AgentConfig, args.config)
+    loaded = ConfigSource(AgentConfig, args.config).load()
+    config = loaded.config
     if args.once:
         return _print(config, asyncio.run(sample_once(config)), args.json)
     if args.json:
         raise ConfigError("command line", [FieldError("--json", True, "needs --once")])
-    asyncio.run(serve(config))
+    asyncio.run(serve(loaded))
     return 0
 
 

@@ -31,6 +31,12 @@ class InstanceWatch:
         self._epoch: int | None = None
         self.node: Node | None = None
 
+    def continue_from(self, former: InstanceWatch) -> None:
+        """The same engine under other settings: what tells whether it restarted goes on."""
+        self._epoch = former._epoch
+        self._counters = dict(former._counters)
+        self._engine_kind = former._engine_kind
+
     def see(self, page: EnginePage | None) -> bool:
         """Take the last good page; is it another instance's than the one before?"""
         if page is None or page is self._seen:
@@ -46,7 +52,7 @@ class InstanceWatch:
         self._seen = page
         anew = epoch != self._epoch
         self._remember(page, anew)
-        if anew:
+        if anew or self.node is None:
             self._epoch = epoch
             self.node = self._settings.node(epoch)
             log.info("%s is instance %s", self._settings.name, self.node.instance_id)

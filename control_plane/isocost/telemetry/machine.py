@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 
-from isocost.config import AgentConfig
+from isocost.config import AgentConfig, AgentNodeSettings
 from isocost.schedule import ticks
 from isocost.telemetry.network import Network
 from isocost.telemetry.nvml.process import Nvml
@@ -15,20 +16,29 @@ NETWORK_INTERVAL_S = 0.5
 
 
 class Machine:
-    """``nvml`` None: no node has GPUs that are read through it."""
+    """``nvml`` None: no node had GPUs that are read through it so far."""
 
     def __init__(self, config: AgentConfig) -> None:
         self.procfs = Path(config.procfs)
-        self.nvml = Nvml() if any(node.gpus for node in config.nodes) else None
+        self._nvml_needed = asyncio.Event()
+        self.nvml: Nvml | None = None
+        self.serve(config.nodes)
         self.network = Network(self.procfs, Path(config.sysfs))
         self._network_read = asyncio.Event()
+
+    def serve(self, nodes: Iterable[AgentNodeSettings]) -> None:
+        """Read what these nodes need, from now on."""
+        if self.nvml is None and any(node.gpus for node in nodes):
+            self.nvml = Nvml()
+            self._nvml_needed.set()
 
     async def run(self) -> None:
         """Read until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._read_network())
+            await self._nvml_needed.wait()
             if self.nvml is not None:
-                group.create_task(self.nvml.run())
+                await self.nvml.run()
 
     async def heard(self) -> None:
         """Wait until all was read once, and the network twice: a rate needs that."""

@@ -79,6 +79,10 @@ class NodeSampler:
         self._told: dict[str, bool] = {}
 
     @property
+    def settings(self) -> AgentNodeSettings:
+        return self._settings
+
+    @property
     def name(self) -> str:
         return self._settings.name
 
@@ -100,6 +104,18 @@ class NodeSampler:
     def latencies(self) -> dict[str, Quantiles]:
         """The engine's latencies of the last half minute."""
         return self._latencies.quantiles(self._clock())
+
+    def continue_from(self, former: NodeSampler) -> None:
+        """Sample on for one of the same node with other settings; its engine is the same if its
+        page is.
+        """
+        if self._settings.metrics_url == former.settings.metrics_url:
+            self._instance.continue_from(former._instance)
+
+    async def close(self) -> None:
+        """Let go of its pages."""
+        for target in self.pages.values():
+            await target.close()
 
     async def watch(self) -> None:
         """Watch the engine's processes until cancelled, beside the samples."""

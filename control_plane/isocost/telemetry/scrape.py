@@ -44,10 +44,19 @@ class Pages:
         for client in self._clients:
             client.close()
 
-    def client(self, url: str) -> Callable[[], Awaitable[str]]:
-        """What fetches a page: see PageClient.get."""
+    def client(self, url: str) -> PageClient:
+        """For one page, until it is released or the end."""
         client = PageClient(url, self._timeout_s)
         self._clients.append(client)
+        return client
+
+    def release(self, client: PageClient) -> None:
+        """Its page is not fetched any more, and not now."""
+        self._clients.remove(client)
+        client.close()
+
+    def fetching(self, client: PageClient) -> Callable[[], Awaitable[str]]:
+        """What fetches the page: see PageClient.get."""
 
         async def get() -> str:
             fetch = asyncio.get_running_loop().run_in_executor(self._threads, client.get)
@@ -75,7 +84,9 @@ class Target(Generic[Page]):
         parse: Callable[[str], Page],
         clock: Callable[[], float],
     ) -> None:
-        self._get = pages.client(url)
+        self._pages = pages
+        self._client = pages.client(url)
+        self._get = pages.fetching(self._client)
         self._parse = parse
         self._clock = clock
         self._scrape: asyncio.Task[None] | None = None
@@ -110,6 +121,12 @@ class Target(Generic[Page]):
         if self._scrape is None or self._scrape.done():
             self._scrape = asyncio.create_task(self._run())
         return self._scrape
+
+    async def close(self) -> None:
+        """Let go of the page, once a scrape in progress has ended."""
+        if self._scrape is not None:
+            await asyncio.wait([self._scrape])
+        self._pages.release(self._client)
 
     async def _run(self) -> None:
         taken_s = self._clock()

@@ -64,3 +64,17 @@ def test_the_window_holds_the_last_nine_to_ten_seconds(steps: list[tuple[float, 
     surely = sum(value for at_s, value in added if now_s - at_s <= 9.0)
     perhaps = sum(value for at_s, value in added if now_s - at_s <= 10.0)
     assert surely <= totals(sums, now_s)[0] <= perhaps
+
+
+def test_a_longer_window_keeps_what_was_counted_and_a_shorter_one_what_is_young_enough() -> None:
+    sums = SlidingSums(10.0, 1)
+    sums.grow(1)
+    for now_s in (100.2, 104.2, 108.2):
+        sums.add(np.array([0]), np.array([[1.0]]), now_s)
+    sums.configure(20.0)
+    assert sums.totals(109.0).item() == 3.0
+    assert sums.totals(119.0).item() == 3.0
+    assert sums.totals(121.0).item() == 2.0
+    sums.configure(5.0)
+    sums.add(np.array([0]), np.array([[1.0]]), 121.2)
+    assert sums.totals(121.4).item() == 1.0

@@ -14,7 +14,7 @@ import grpc
 import pytest
 import yaml
 
-from isocost.agent import run_agent, sample_once
+from isocost.agent import Agent, sample_once
 from isocost.cli import agent as command
 from isocost.config import AgentConfig, DiscoverySettings
 from isocost.config_file import parse
@@ -92,7 +92,7 @@ def config(nodes: dict[str, int], control_plane_port: int = 9) -> AgentConfig:
 
 @asynccontextmanager
 async def agent(settings: AgentConfig) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(run_agent(settings))
+    task = asyncio.create_task(Agent(settings).run())
     try:
         yield task
     finally:

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from isocost.agent import run_agent
+from isocost.agent import Agent
 from isocost.config import AgentConfig
 from isocost.errors import StartError
 from tests.integration.harness.ports import free_port
@@ -61,7 +61,7 @@ def config(page: PageServer, http: str | None, *gpus: str) -> AgentConfig:
 
 @asynccontextmanager
 async def running(settings: AgentConfig) -> AsyncIterator[None]:
-    task = asyncio.create_task(run_agent(settings))
+    task = asyncio.create_task(Agent(settings).run())
     try:
         yield
     finally:
@@ -161,7 +161,7 @@ async def test_an_address_that_is_taken_is_told(page: PageServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(StartError, match=f"cannot listen on {address}.*http"):
-            await run_agent(config(page, address))
+            await Agent(config(page, address)).run()
 
 
 async def _is(http: str, name: str, labels: str, value: float) -> bool:
