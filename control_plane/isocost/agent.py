@@ -74,7 +74,7 @@ class Agent:
         self._pages = Pages()
         self._machine = Machine(config)
         self._nodes = Nodes(self._pages, self._machine)
-        self._metrics = AgentMetrics((), self._machine.nvml, self._uplink)
+        self._metrics = AgentMetrics((), self._machine.nvml, self._uplink, self.reload)
         self._configure(config)
 
     def _configure(self, config: AgentConfig) -> None:

@@ -9,11 +9,14 @@ import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from isocost.config import AgentConfig
+from isocost.daemon_metrics import DaemonMetrics
 from isocost.model import NodeSample, Signal
+from isocost.reload import Reload
 from isocost.telemetry.nvml.process import Gpu, Nvml
 from isocost.telemetry.sampler import NodeSampler
 from isocost.telemetry.uplink import Uplink
@@ -47,7 +50,13 @@ _QUANTILES = (("p50", "0.5"), ("p99", "0.99"))
 class AgentMetrics(Collector):
     """One registry per agent; what it reads is read at the scrape. Made in the agent's loop."""
 
-    def __init__(self, samplers: Sequence[NodeSampler], nvml: Nvml | None, uplink: Uplink) -> None:
+    def __init__(
+        self,
+        samplers: Sequence[NodeSampler],
+        nvml: Nvml | None,
+        uplink: Uplink,
+        reload: Reload[AgentConfig],
+    ) -> None:
         self.follow(samplers, nvml)
         self._uplink = uplink
         self._loop = asyncio.get_running_loop()
@@ -60,7 +69,7 @@ class AgentMetrics(Collector):
             buckets=(0.19, 0.2, 0.21, 0.22, 0.25, 0.3, 0.5, 1.0),
             registry=self.registry,
         )
-        ProcessCollector(registry=self.registry)
+        DaemonMetrics(self.registry, reload)
         self.registry.register(self)
 
     def follow(self, samplers: Sequence[NodeSampler], nvml: Nvml | None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import grpc.aio
 from aiohttp import web
 
-from isocost import collector, first_roster, kept_answers, manual, state_file
+from isocost import __version__, collector, first_roster, kept_answers, manual, state_file
 from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.config_source import Loaded, built_in
@@ -35,6 +35,7 @@ from isocost.reload import Reload
 from isocost.schedule import ticks, ticks_of
 from isocost.status import (
     NodesPage,
+    config_status,
     discovery_status,
     envoy_status,
     fleet_gauges,
@@ -114,7 +115,8 @@ class ControlPlane:
                 self._observer,
                 self._ads,
                 self._config.filter.policy,
-            )
+            ),
+            self.reload,
         )
         #: What made the last tick fail; None = it did not.
         self._failure: Exception | None = None
@@ -129,10 +131,13 @@ class ControlPlane:
 
     def status(self) -> dict[str, object]:
         return {
+            "version": __version__,
             "uptime_s": time.monotonic() - self._started_s,
+            "config": config_status(self.reload),
             "policy": self._config.filter.policy,
             "table_version": self._pipeline.table_version,
             "nodes": self._pipeline.states(),
+            "envoys_reporting": len(self._observer.envoys()),
             "envoys": envoy_status(self._observer),
             "decisions": vars(self._observer.decisions),
             "signals": signals_status(self._pipeline.latest, self._config.filter.policy),

@@ -1,5 +1,5 @@
-"""The control plane's Prometheus metrics. Labels are bounded: nodes of the roster, Envoys that
-report, fixed words.
+"""The control plane's Prometheus metrics. Labels are bounded: nodes of the roster, a hundred of the
+Envoys that report, fixed words.
 """
 
 from __future__ import annotations
@@ -11,6 +11,16 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from isocost.config import ControlPlaneConfig
+from isocost.daemon_metrics import DaemonMetrics
+from isocost.reload import Reload
+
+#: An Envoy chooses its name itself: so many have series of their own, and those whose names are no
+#: longer than a node's may be.
+MOST_ENVOYS = 100
+OTHER_ENVOYS = "other"
+_LONGEST_NAME = 128
 
 
 @dataclass(frozen=True)
@@ -35,6 +45,10 @@ class FleetGauges:
     envoys: int
     #: By Envoy: workers that serve, and those that no longer do.
     workers: Mapping[str, tuple[int, int]]
+    #: By resource type, so far, and clients that refuse the one they were sent last.
+    nacks: Mapping[str, int]
+    refusing: Mapping[str, int]
+    invalid_streams: int
     stale_choices: int
     #: By why they ended.
     answers: Mapping[str, int]
@@ -55,6 +69,17 @@ _NODE_GAUGES: Sequence[tuple[str, str]] = (
     ("share_factor", "Part of its share that the node's state and answers leave it, in [0,1]."),
     ("health", "Part of its share that the node's hardware leaves it, in [0,1]."),
 )
+
+
+def bounded(workers: Mapping[str, tuple[int, int]]) -> Mapping[str, tuple[int, int]]:
+    """By Envoy, as far as there may be series of them; the others are summed under one name."""
+    result: dict[str, tuple[int, int]] = {}
+    for envoy in sorted(workers):
+        listed = len(result) < MOST_ENVOYS and len(envoy) <= _LONGEST_NAME
+        name = envoy if listed else OTHER_ENVOYS
+        live, missing = result.get(name, (0, 0))
+        result[name] = live + workers[envoy][0], missing + workers[envoy][1]
+    return result
 
 
 class _One(Collector):
@@ -135,7 +160,7 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         "Workers of an Envoy whose filter has failed and was not loaded again.",
         labels=["envoy"],
     )
-    for envoy, (live_count, missing_count) in fleet.workers.items():
+    for envoy, (live_count, missing_count) in bounded(fleet.workers).items():
         live.add_metric([envoy], live_count)
         missing.add_metric([envoy], missing_count)
     yield live
@@ -159,6 +184,23 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         value=fleet.output_tokens,
     )
     yield GaugeMetricFamily("isocost_xds_subscribers", "Open ADS streams.", value=fleet.subscribers)
+    yield _by(
+        "type",
+        fleet.refusing,
+        "isocost_xds_refusing",
+        "Clients that refuse the resources of a type that they were sent last.",
+    )
+    nacks = CounterMetricFamily(
+        "isocost_xds_nacks", "Refusals by clients, by type of resource.", labels=["type"]
+    )
+    for type_name, count in fleet.nacks.items():
+        nacks.add_metric([type_name], count)
+    yield nacks
+    yield CounterMetricFamily(
+        "isocost_xds_invalid_streams",
+        "ADS streams that were closed because they asked for what is not served.",
+        value=fleet.invalid_streams,
+    )
     yield GaugeMetricFamily(
         "isocost_discovery_conflicts",
         "Node names and addresses that are claimed twice.",
@@ -174,10 +216,11 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
 class ControlPlaneMetrics:
     """One registry per control plane, so that several can live in one process."""
 
-    def __init__(self, read: Callable[[], FleetGauges]) -> None:
+    def __init__(self, read: Callable[[], FleetGauges], reload: Reload[ControlPlaneConfig]) -> None:
         """``read`` is called at each scrape: a tick costs nothing, and a gone node leaves."""
         self._read = read
         self.registry = CollectorRegistry()
+        DaemonMetrics(self.registry, reload)
         self.tick_seconds = Histogram(
             "isocost_tick_seconds",
             "Time to score the fleet and publish a table.",

@@ -8,6 +8,8 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +22,20 @@ from isocost.node_signals import node_signals
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import Latest, Pipeline
 from isocost.push.ads import AdsService
+from isocost.push.stream import ClientStatus
+from isocost.reload import Reload
 from isocost.score.columns import Column
 from isocost.score.hardware import unknown_rows
 from isocost.score.health_table import ROWS
 from isocost.weight.by_model import ByModel
 from isocost.weight.hardware_watch import FleetHardware, Lasting
 from isocost.weight.inputs import missing_inputs, signal_states
+
+#: Of clients, Envoys and refused fields: enough to see what is wrong, and few enough that the page
+#: stays below 300 KB whoever connects. (All nodes are on a page of their own.)
+LISTED = 100
+#: Characters of a text that came from outside.
+_ERROR_LIMIT = 200
 
 #: Time that rows are made at once, so that the page of a large fleet holds no tick up. (A thread
 #: would keep the interpreter for 5 ms at a time.)
@@ -179,31 +189,40 @@ def unseen_rows(latest: Latest | None, manual: Manual) -> list[dict[str, object]
 
 def discovery_status(registry: Registry) -> dict[str, object]:
     """What is claimed twice, and why the discovery file of now is not in use (null: it is)."""
-    return {"conflicts": list(registry.conflicts), "file_error": registry.file_error}
+    return {"conflicts": list(registry.conflicts[:LISTED]), "file_error": registry.file_error}
 
 
 def envoy_status(observer: FleetObserver) -> dict[str, dict[str, object]]:
-    """By Envoy that reports: how many of the workers that have served a request still can, null =
-    its filter does not say; and its part of all requests, null = there were none lately.
+    """By Envoy that reports, the first of them by name: how many of the workers that have served a
+    request still can, null = its filter does not say; and its part of all requests, null = there
+    were none lately.
     """
     shares = observer.envoy_shares
     return {
-        envoy: {
+        envoy[:_ERROR_LIMIT]: {
             "workers": None if count is None else {"live": count.live, "expected": count.expected},
             "share": shares.get(envoy) or None,
         }
-        for envoy, count in observer.envoys().items()
+        for envoy, count in islice(observer.envoys().items(), LISTED)
     }
 
 
 def push_status(ads: AdsService) -> dict[str, object]:
-    """Table intervals over the connected Envoys, and what each of them holds."""
+    """Table intervals over the connected Envoys, and what each of them holds; of many, those that
+    refuse something come first and the last ones are left out.
+    """
     intervals = ads.push_interval_ms()
+    clients = sorted(
+        ads.clients(), key=lambda client: (not _refuses(client), client.node_id, client.peer)
+    )
     return {
         "interval_ms": None
         if intervals is None
         else {"p50": intervals.p50_ms, "p99": intervals.p99_ms},
         "tables": 0 if intervals is None else intervals.count,
+        "connected": len(clients),
+        "refusing": sum(map(_refuses, clients)),
+        "nacks": short_names(ads.nacks),
         "clients": [
             {
                 "node_id": client.node_id,
@@ -213,13 +232,56 @@ def push_status(ads: AdsService) -> dict[str, object]:
                     url.rpartition(".")[2]: {
                         "acked": kept.acked_version,
                         "nacks": kept.nacks,
-                        "error": kept.error,
+                        # The reason comes last.
+                        "error": kept.error and kept.error[-_ERROR_LIMIT:],
                     }
                     for url, kept in client.types.items()
                 },
             }
-            for client in ads.clients()
+            for client in clients[:LISTED]
         ],
+    }
+
+
+def _refuses(client: ClientStatus) -> bool:
+    return any(kept.error is not None for kept in client.types.values())
+
+
+def short_names(by_type: Mapping[str, int]) -> dict[str, int]:
+    """Type URLs by their last word."""
+    return {url.rpartition(".")[2]: count for url, count in by_type.items()}
+
+
+def _refusing(ads: AdsService) -> dict[str, int]:
+    """By type, every type named: clients that refuse what they were sent last."""
+    found = Counter(
+        url
+        for client in ads.clients()
+        for url, kept in client.types.items()
+        if kept.error is not None
+    )
+    return short_names({url: found[url] for url in ads.nacks})
+
+
+def config_status(reload: Reload[Any]) -> dict[str, object]:
+    """Which file is in force since when, and what became of the last other one. Values are left
+    out: they may be secret.
+    """
+    loaded, refused = reload.loaded, reload.refused
+    return {
+        "file": None if loaded.source.path is None else str(loaded.source.path),
+        "sha256": loaded.sha256,
+        "loaded_at_unix_s": loaded.at_unix_s,
+        "reloads": dict(reload.results),
+        "refused": None
+        if refused is None
+        else {
+            "at_unix_s": refused.at_unix_s,
+            "fields": [
+                {"field": item.field[:_ERROR_LIMIT], "allowed": item.allowed[:_ERROR_LIMIT]}
+                for item in refused.error.fields[:LISTED]
+            ],
+        },
     }
 
 
@@ -271,6 +333,9 @@ def fleet_gauges(
         stale_choices=observer.stale_choices,
         answers=dict(vars(observer.answers)),
         output_tokens=observer.output_tokens,
+        nacks=short_names(ads.nacks),
+        refusing=_refusing(ads),
+        invalid_streams=ads.invalid_streams,
         subscribers=len(ads.clients()),
         discovery_conflicts=len(registry.conflicts),
         discovery_file_bad=registry.file_error is not None,

@@ -7,6 +7,7 @@ import logging
 import math
 import secrets
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from itertools import count
@@ -21,9 +22,13 @@ from isocost.push.log_limit import LimitedLog
 from isocost.push.request import RequestError, parse_request
 from isocost.push.stream import ClientStatus, Send, Stream
 from isocost.push.subscription import Outcome
+from isocost.push.type_urls import ORDER
 
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 METHOD = "StreamAggregatedResources"
+
+#: Of what a client sent is told back and logged: enough to know it again.
+_REASON_LIMIT = 300
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +57,10 @@ class AdsService:
         self._encoder = ResponseEncoder()
         self._log = LimitedLog(logger, clock)
         self._streams: set[Stream] = set()
+        #: Since the start of this process: refusals by type, all of them served here, and streams
+        #: that were closed because they asked for what is not.
+        self.nacks: Counter[str] = Counter(dict.fromkeys(ORDER, 0))
+        self.invalid_streams = 0
         # Nonces of this life differ from those that clients still hold of a former one.
         self._life = secrets.token_hex(4)
         self._numbers = count(1)
@@ -88,8 +97,10 @@ class AdsService:
         try:
             await self._exchange(stream, requests, context)
         except RequestError as error:
-            self._log.warn("invalid", f"closed the stream of {stream.client}: {error}")
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            self.invalid_streams += 1
+            reason = str(error)[:_REASON_LIMIT]
+            self._log.warn("invalid", f"closed the stream of {stream.client}: {reason}")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason)
         finally:
             self._streams.discard(stream)
 
@@ -121,6 +132,7 @@ class AdsService:
         async for raw in requests:
             request = parse_request(raw)
             if stream.on_request(request) is Outcome.NACKED:
+                self.nacks[request.type_url] += 1
                 self._log.warn(
                     request.type_url,
                     f"{stream.client} refused {request.type_url}: {request.error}",

@@ -15,6 +15,9 @@ from isocost.push.type_urls import CLUSTER, ENDPOINTS, ORDER, TABLE
 #: the last minute finds all of it.
 INTERVAL_RING = 512
 
+#: What is kept of a client's name, which it chooses itself.
+NODE_ID_LIMIT = 128
+
 
 @dataclass(frozen=True, slots=True)
 class Send:
@@ -64,7 +67,7 @@ class Stream:
         if request.type_url not in ORDER:
             raise RequestError(f"type {request.type_url!r} is not served here")
         # Most clients name themselves in their first request only.
-        self._node_id = self._node_id or request.node_id
+        self._node_id = self._node_id or request.node_id[:NODE_ID_LIMIT]
         subscription = self._subscriptions.get(request.type_url)
         if subscription is not None:
             return subscription.on_request(request)
