@@ -187,14 +187,20 @@ class ControlPlane:
             lambda now: now.overridden(name, override, None if override is None else note)
         )
         log.info(
-            "node %s: %s; %s", name, override.text() if override else "computed numbers again", note
+            "node %s: %s; %s",
+            *(name, override.text() if override else "computed numbers again", note),
+            extra={"node": name, **note.json()},
         )
 
     async def drain(self, name: str, wanted: bool, note: Note) -> None:
         """Order a node to be drained, or end that."""
         self._pipeline.require_known(name)
         await self._change(lambda now: now.drained(name, note if wanted else None))
-        log.info("node %s: %s; %s", name, "drain" if wanted else "drain no longer", note)
+        log.info(
+            "node %s: %s; %s",
+            *(name, "drain" if wanted else "drain no longer", note),
+            extra={"node": name, **note.json()},
+        )
 
     async def _change(self, change: Callable[[Manual], Manual]) -> None:
         """Keep what is new before it counts; in a thread, since a slow disk must not hold a table

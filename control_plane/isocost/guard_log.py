@@ -37,12 +37,14 @@ class GuardLog:
                 continue
             names = frozenset(nodes[index].name for index in np.flatnonzero(flags).tolist())
             there = before & {node.name for node in nodes}
-            self._lines(sorted(names - before), f"{guard}: {_WORDS[guard]}", logging.WARNING)
-            self._lines(sorted(there - names), f"no longer {guard}", logging.INFO)
+            begins = sorted(names - before)
+            self._lines(begins, f"{guard}: {_WORDS[guard]}", logging.WARNING, guard)
+            self._lines(sorted(there - names), f"no longer {guard}", logging.INFO, guard)
             self._told[guard] = names
 
-    def _lines(self, names: Sequence[str], text: str, level: int) -> None:
+    def _lines(self, names: Sequence[str], text: str, level: int, guard: str) -> None:
         for name in names[:_LOGGED]:
-            log.log(level, "node %s: %s", name, text)
+            log.log(level, "node %s: %s", name, text, extra={"node": name, "guard": guard})
         if len(names) > _LOGGED:
-            log.log(level, "%d more nodes: %s", len(names) - _LOGGED, text)
+            more = len(names) - _LOGGED
+            log.log(level, "%d more nodes: %s", more, text, extra={"guard": guard})

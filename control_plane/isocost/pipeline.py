@@ -323,7 +323,12 @@ class Pipeline:
             self.transitions[before, after, reason] += 1
             if number < _LOGGED_TRANSITIONS:
                 level = logging.INFO if change.after.state.eligible else logging.WARNING
-                log.log(level, "node %s: %s -> %s (%s)", change.node, before, after, reason)
+                log.log(
+                    level,
+                    "node %s: %s -> %s (%s)",
+                    *(change.node, before, after, reason),
+                    extra={"node": change.node, "from": before, "to": after, "reason": reason},
+                )
         more = len(transitions) - _LOGGED_TRANSITIONS
         if more > 0:
             log.warning("%d more nodes changed their state at once", more)
@@ -369,6 +374,7 @@ def _log_findings(hardware: FleetHardware) -> None:
                 finding.row.name,
                 finding.value,
                 action.name.lower(),
+                extra={"node": name, "gpu": finding.gpu, "row": finding.row.name},
             )
         more = len(changes) - _LOGGED_TRANSITIONS
         if more > 0:

@@ -135,7 +135,7 @@ class Reload(Generic[Config]):
             "the configuration in %s is in force; changed: %s",
             source.name,
             ", ".join(fields) or "nothing that counts",
-            extra={"fields": fields},
+            extra={"changed": fields},
         )
 
     def _require_live(self, loaded: Loaded[Config], fields: list[str]) -> None:
@@ -153,7 +153,7 @@ class Reload(Generic[Config]):
         log.error(
             "the configuration is refused, the one in force stays: %s",
             error,
-            extra={"fields": [item.field for item in error.fields]},
+            extra={"refused": [item.field for item in error.fields]},
         )
 
 

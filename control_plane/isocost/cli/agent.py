@@ -7,12 +7,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from isocost.cli.log_flag import add_log_format
+
 if TYPE_CHECKING:
     from isocost.agent import MachineSample
     from isocost.config import AgentConfig
 
 SUMMARY = "report the nodes of one GPU machine to the control plane"
 EXAMPLES = """  isocost agent --config /etc/isocost/agent.yaml
+  isocost agent --config agent.yaml --log-format json
+  kill -HUP PID    # read the file again; a file that changed is read anyway
   isocost agent --config agent.yaml --once
   isocost agent --config agent.yaml --once --json | jq '.gpus[].condition.temperature_celsius'
   curl http://127.0.0.1:18081/metrics
@@ -30,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or a configured GPU cannot be read",
     )
     parser.add_argument("--json", action="store_true", help="with --once: print JSON")
+    add_log_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from isocost.cli.log_flag import add_log_format
+
 SUMMARY = "run the control plane: score the nodes, push their numbers to every Envoy"
 EXAMPLES = """  isocost control-plane
   isocost control-plane --config /etc/isocost/control-plane.yaml
+  isocost control-plane --config control-plane.yaml --log-format json
+  kill -HUP PID    # read the file again; a file that changed is read anyway
   isocost control-plane --listen 0.0.0.0:18000 --policy min_entropy
 """
 
@@ -18,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--http", metavar="HOST:PORT", help="metrics, health and admin pages")
     parser.add_argument("--state-dir", metavar="DIR", help="folder of what must survive a restart")
     parser.add_argument("--policy", help="equal_cost, weighted_random or min_entropy")
+    add_log_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:

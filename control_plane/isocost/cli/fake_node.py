@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from isocost.cli.log_flag import add_log_format
 from isocost.errors import ConfigError, FieldError
 from isocost.fake.cards import CARDS
 from isocost.fake.hardware import Hardware
@@ -115,6 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of the answers' text, the GPUs' ids and the network's faults (default %(default)s)",
     )
+    add_log_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:

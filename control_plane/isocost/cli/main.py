@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from isocost import __version__
+from isocost import __version__, log_format
 from isocost.errors import ConfigError, IsocostError, OutputError, RejectedError
 from isocost.output import printable, written_out
 
@@ -79,21 +79,20 @@ def _modules(arguments: Sequence[str]) -> dict[str, ModuleType]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the result is its exit code."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    handler = log_format.install()
     arguments = sys.argv[1:] if argv is None else list(argv)
     try:
         with written_out():
             args = build_parser(_modules(arguments)).parse_args(arguments)
+            handler.setFormatter(log_format.formatter(getattr(args, "log_format", "text")))
             return int(args.run(args))
     except ConfigError as error:
-        print(printable(str(error)), file=sys.stderr)
+        _tell(handler, printable(str(error)))
         return EXIT_USAGE
     except IsocostError as error:
         # Who has closed the pipe has read what it wanted.
         if not (isinstance(error, OutputError) and error.reader_gone):
-            print(f"isocost: {printable(str(error))}", file=sys.stderr)
+            _tell(handler, f"isocost: {printable(str(error))}")
         return EXIT_USAGE if isinstance(error, RejectedError) else EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -101,6 +100,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Python would say 1, which means "no" here.
         logging.exception("isocost %s failed", __version__)
         return EXIT_FAILED
+
+
+def _tell(handler: logging.Handler, text: str) -> None:
+    """Why a command ends, in the log's format if that is JSON."""
+    if isinstance(handler.formatter, log_format.JsonFormatter):
+        logging.getLogger("isocost").error("%s", text)
+    else:
+        print(text, file=sys.stderr)
 
 
 if __name__ == "__main__":

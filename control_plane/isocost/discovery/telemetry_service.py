@@ -52,5 +52,9 @@ class TelemetryService:
             self._registry.receive(report, time.monotonic())
             if report.refused != refused:
                 refused = report.refused
-                log.warning("agent %s: refused: %s", report.agent, "; ".join(refused) or "nothing")
+                log.warning(
+                    "agent %s: refused: %s",
+                    *(report.agent, "; ".join(refused) or "nothing"),
+                    extra={"agent": report.agent},
+                )
         return telemetry_pb2.TelemetryAck()

@@ -99,7 +99,11 @@ class AdsService:
         except RequestError as error:
             self.invalid_streams += 1
             reason = str(error)[:_REASON_LIMIT]
-            self._log.warn("invalid", f"closed the stream of {stream.client}: {reason}")
+            self._log.warn(
+                "invalid",
+                f"closed the stream of {stream.client}: {reason}",
+                client=stream.client,
+            )
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason)
         finally:
             self._streams.discard(stream)
@@ -136,6 +140,8 @@ class AdsService:
                 self._log.warn(
                     request.type_url,
                     f"{stream.client} refused {request.type_url}: {request.error}",
+                    client=stream.client,
+                    type=request.type_url,
                 )
             wake.set()
 

@@ -17,8 +17,8 @@ class LimitedLog:
         self._clock = clock
         self._last: dict[str, tuple[float, int]] = {}
 
-    def warn(self, subject: str, message: str) -> None:
-        """Log, unless a line on ``subject`` was written within the period.
+    def warn(self, subject: str, message: str, **fields: object) -> None:
+        """Log, with ``fields``, unless a line on ``subject`` was written within the period.
 
         Subjects are remembered for ever: take them from a small fixed set.
         """
@@ -29,4 +29,4 @@ class LimitedLog:
             return
         self._last[subject] = (now_s, 0)
         more = f" ({left_out} more like it before)" if left_out else ""
-        self._logger.warning("%s%s", message, more)
+        self._logger.warning("%s%s", message, more, extra=fields)

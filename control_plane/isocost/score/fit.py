@@ -94,5 +94,9 @@ def _fitted(node: Node, vram_bytes: float, kinds: Mapping[str, Sequence[str]]) -
         else:
             models.append(model)
             continue
-        log.warning("node %s does not serve model %s: %s", node.name, model.name, reason)
+        log.warning(
+            "node %s does not serve model %s: %s",
+            *(node.name, model.name, reason),
+            extra={"node": node.name, "model": model.name, "reason": reason},
+        )
     return node if len(models) == len(node.models) else replace(node, models=tuple(models))

@@ -55,7 +55,8 @@ class InstanceWatch:
         if anew or self.node is None:
             self._epoch = epoch
             self.node = self._settings.node(epoch)
-            log.info("%s is instance %s", self._settings.name, self.node.instance_id)
+            name, instance_id = self._settings.name, self.node.instance_id
+            log.info("%s is instance %s", name, instance_id, extra={"node": name})
         return anew
 
     def _restarted(self, page: EnginePage) -> bool:

@@ -210,9 +210,13 @@ class NodeSampler:
             return
         self._told[what] = target.good
         if target.good:
-            log.info("%s: the %s answers", self._settings.name, what)
+            log.info("%s: the %s answers", self.name, what, extra={"node": self.name})
         else:
-            log.warning("%s: the %s fails: %s", self._settings.name, what, target.error)
+            log.warning(
+                "%s: the %s fails: %s",
+                *(self.name, what, target.error),
+                extra={"node": self.name, "reason": target.error},
+            )
 
 
 async def sample_all(samplers: Sequence[NodeSampler], wait_s: float) -> tuple[NodeSample, ...]:

@@ -92,7 +92,11 @@ class Uplink:
             if now_s - started_s > BACKOFF_MAX_S:
                 down_since_s = now_s
             if self._connected is not False:
-                log.warning("no control plane at %s: %s", self._control_plane, reason)
+                log.warning(
+                    "no control plane at %s: %s",
+                    *(self._control_plane, reason),
+                    extra={"control_plane": self._control_plane, "reason": reason},
+                )
             self._connected = False
             self.lost_total += 1
             await asyncio.sleep(self._backoff.next_s(now_s - down_since_s))

@@ -11,9 +11,12 @@ from aiohttp import ClientSession, web
 
 from isocost import admin
 from isocost.admin import application
+from isocost.config import ControlPlaneConfig
+from isocost.config_source import built_in
 from isocost.errors import RejectedError, StateError
 from isocost.manual import Note
 from isocost.metrics import ControlPlaneMetrics, FleetGauges
+from isocost.reload import Reload
 
 
 class FakeSubject:
@@ -45,6 +48,9 @@ class FakeSubject:
             transitions={("serving", "ejected", "failures"): 2},
             envoys=2,
             workers={"edge-1": (3, 1)},
+            nacks={"Table": 1},
+            refusing={"Table": 1},
+            invalid_streams=9,
             stale_choices=5,
             answers={"stop": 6, "length": 0},
             output_tokens=8,
@@ -52,7 +58,9 @@ class FakeSubject:
             discovery_conflicts=3,
             discovery_file_bad=True,
         )
-        self.metrics = ControlPlaneMetrics(lambda: gauges)
+        config = built_in(ControlPlaneConfig())
+        reload: Reload[ControlPlaneConfig] = Reload(config, frozenset(), lambda _: None)
+        self.metrics = ControlPlaneMetrics(lambda: gauges, reload)
 
     async def metrics_page(self) -> bytes:
         return await self.metrics.page()

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from isocost.model import GpuSample, NodeSample, NodeState
+from isocost.push.ads import AdsService
+from isocost.push.cache import Cache
 from isocost.score.health_table import HOLD_S, ROWS
 from isocost.status import fleet_gauges, node_rows
 from isocost.weight.standing import Reason
@@ -157,7 +159,7 @@ def test_findings_are_shown_by_node_and_counted_by_row() -> None:
         bench.pipeline,
         bench.registry,
         bench.observer,
-        NoSubscribers(),  # type: ignore[arg-type]
+        AdsService(Cache()),
         "equal_cost",
     )
     assert {row for row, count in counted.findings.items() if count} == {
@@ -167,11 +169,6 @@ def test_findings_are_shown_by_node_and_counted_by_row() -> None:
     }
     assert set(counted.findings) == {row.name for row in ROWS}
     assert counted.columns["health"] == [1.0, 0.5, 1.0, 1.0]
-
-
-class NoSubscribers:
-    def clients(self) -> list[object]:
-        return []
 
 
 def test_what_the_table_cannot_see_is_named() -> None:
