@@ -120,6 +120,11 @@ proto: $(VENV)/.installed ## generate control_plane/isocost/v1 from proto/
 
 generate = $(BIN)/python -m grpc_tools.protoc -I proto --python_out=$(1) --pyi_out=$(1) proto/isocost/v1/*.proto
 
+.PHONY: schema
+schema: $(VENV)/.installed ## write docs/schema, the JSON schemas of the configuration files
+	@for kind in control-plane agent nodes; do \
+	  $(BIN)/isocost config schema $$kind > docs/schema/$$kind.json || exit 1; done
+
 .PHONY: wheel
 wheel: setup ## build dist/*.whl with the filter in it
 	$(BIN)/python -m hatchling build --target wheel

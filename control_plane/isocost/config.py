@@ -7,7 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+)
 
 from isocost.errors import FieldError
 from isocost.model import Model, Node
@@ -62,9 +69,22 @@ def _sources(value: str) -> str:
     return value
 
 
-Sources = Annotated[str, AfterValidator(_sources)]
-Endpoint = Annotated[str, AfterValidator(endpoint)]
-IpEndpoint = Annotated[str, AfterValidator(_ip_endpoint)]
+def _pattern(pattern: str) -> WithJsonSchema:
+    """What a function checks, as far as a schema can say it."""
+    return WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
+
+
+_PORT = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_IPV4_PART = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IP = rf"(({_IPV4_PART}\.){{3}}{_IPV4_PART}|\[[0-9A-Fa-f:.]+\])"
+
+Sources = Annotated[
+    str,
+    AfterValidator(_sources),
+    _pattern(rf"({_SOURCE.pattern})(,({_SOURCE.pattern})){{0,{_MAX_SOURCES - 1}}}"),
+]
+Endpoint = Annotated[str, AfterValidator(endpoint), _pattern(rf"({_HOST.pattern}):{_PORT}")]
+IpEndpoint = Annotated[str, AfterValidator(_ip_endpoint), _pattern(f"{_IP}:{_PORT}")]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 PositiveMs = Annotated[int, Field(gt=0, le=3_600_000)]
 

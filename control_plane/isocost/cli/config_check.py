@@ -58,17 +58,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_file(path: Path, kind: str, as_json: bool) -> tuple[dict[str, Any], int]:
-    from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
     from isocost.config_file import load
+    from isocost.config_schema import KINDS
 
-    kinds: dict[str, type[ControlPlaneConfig | AgentConfig | NodeListFile]] = {
-        "control-plane": ControlPlaneConfig,
-        "agent": AgentConfig,
-        "nodes": NodeListFile,
-    }
     refused: list[dict[str, str]] = []
     try:
-        load(kinds[kind], path)
+        load(KINDS[kind], path)
     except ConfigError as error:
         refused = [
             {"field": item.field, "value": repr(item.value), "allowed": item.allowed}

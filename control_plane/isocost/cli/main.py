@@ -27,6 +27,7 @@ COMMANDS = {
     "calibrate": "isocost.cli.calibrate",
     "topology": "isocost.cli.topology",
     "config check": "isocost.cli.config_check",
+    "config schema": "isocost.cli.config_schema",
     "config bootstrap": "isocost.cli.config_bootstrap",
 }
 
