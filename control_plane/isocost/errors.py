@@ -31,11 +31,15 @@ class FieldError:
     def __str__(self) -> str:
         if self.value is None:
             return f"{self.field}: {self.allowed}"
+        return f"{self.field}: {self.shown} is not allowed; {self.allowed}"
+
+    @property
+    def shown(self) -> str:
+        """The value as it may be told: short, and without the credentials of a URL."""
         value = self.value
         if isinstance(value, str):
             value = _CREDENTIALS.sub("***@", value)
-        shown = _SHORT.repr(value)
-        return f"{self.field}: {shown} is not allowed; {self.allowed}"
+        return _SHORT.repr(value)
 
 
 class ConfigError(IsocostError):

@@ -54,6 +54,8 @@ class FleetGauges:
     answers: Mapping[str, int]
     output_tokens: int
     subscribers: int
+    #: When the last table was built; None before the first.
+    table_unix_s: float | None
     discovery_conflicts: int
     discovery_file_bad: bool
 
@@ -149,6 +151,12 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
     for change, count in fleet.transitions.items():
         transitions.add_metric(list(change), count)
     yield transitions
+    if fleet.table_unix_s is not None:
+        yield GaugeMetricFamily(
+            "isocost_table_timestamp_seconds",
+            "When the last table was built, in unix seconds.",
+            value=fleet.table_unix_s,
+        )
     yield GaugeMetricFamily("isocost_envoys", "Envoys that report.", value=fleet.envoys)
     live = GaugeMetricFamily(
         "isocost_envoy_workers_live",

@@ -337,6 +337,7 @@ def fleet_gauges(
         refusing=_refusing(ads),
         invalid_streams=ads.invalid_streams,
         subscribers=len(ads.clients()),
+        table_unix_s=None if latest is None else latest.at_unix_s,
         discovery_conflicts=len(registry.conflicts),
         discovery_file_bad=registry.file_error is not None,
     )

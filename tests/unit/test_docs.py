@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
 from isocost.config_file import load
 from isocost.score.health_table import ROWS
 from isocost.weight.standing import Reason
+from tests.unit.control_plane.test_daemon import daemon
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,3 +69,20 @@ def test_the_health_table_is_the_one_in_the_code() -> None:
 def test_every_reason_of_a_state_is_documented() -> None:
     text = (ROOT / "docs" / "node-states.md").read_text()
     assert [reason for reason in Reason if f"`{reason}`" not in text] == []
+
+
+async def test_every_metric_of_the_control_plane_is_documented() -> None:
+    text = (ROOT / "docs" / "operating.md").read_text()
+    page = (await daemon(None).metrics_page()).decode()
+    names = set(re.findall(r"^# TYPE (isocost_\w+) ", page, re.MULTILINE))
+    assert len(names) > 30
+    assert [
+        name for name in names if not name.endswith("_created") and f"`{name}`" not in text
+    ] == []
+
+
+def test_every_key_of_the_status_is_documented() -> None:
+    text = (ROOT / "docs" / "operating.md").read_text()
+    status = daemon(None).status()
+    inner = [key for name in ("config", "discovery", "push") for key in status[name]]  # type: ignore[attr-defined]
+    assert [key for key in (*status, *inner) if f"`{key}`" not in text] == []

@@ -66,7 +66,7 @@ def _check_file(path: Path, kind: str, as_json: bool) -> tuple[dict[str, Any], i
         load(KINDS[kind], path)
     except ConfigError as error:
         refused = [
-            {"field": item.field, "value": repr(item.value), "allowed": item.allowed}
+            {"field": item.field, "value": item.shown, "allowed": item.allowed}
             for item in error.fields
         ]
         if not as_json:

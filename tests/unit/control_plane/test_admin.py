@@ -55,6 +55,7 @@ class FakeSubject:
             answers={"stop": 6, "length": 0},
             output_tokens=8,
             subscribers=4,
+            table_unix_s=1.79e9,
             discovery_conflicts=3,
             discovery_file_bad=True,
         )

@@ -144,3 +144,10 @@ def test_a_bootstrap_value_that_cannot_be_is_refused() -> None:
 def test_a_bootstrap_that_cannot_be_written_is_a_start_error(tmp_path: Path) -> None:
     with pytest.raises(StartError, match="--output"):
         _run(config_bootstrap, "--output", str(tmp_path / "absent" / "envoy.yaml"))
+
+
+def test_credentials_are_not_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _file(tmp_path, "history: {redis_url: 'http://user:secret@host'}")
+    assert _run(config_check, path, "--json") == 2
+    (refused,) = json.loads(capsys.readouterr().out)["file"]["refused"]
+    assert refused["value"] == "'http://***@host'"
