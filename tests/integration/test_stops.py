@@ -1,4 +1,4 @@
-"""A control plane that is told to stop ends its streams itself, soon, and without a traceback."""
+"""Daemons and signals: a stop ends the streams with a status, soon, and without a traceback."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator
+from functools import partial
 
 import aiohttp
 import grpc.aio
@@ -78,15 +79,25 @@ async def ends_of_streams() -> set[tuple[grpc.StatusCode, str]]:
         return {(await stream.code(), await stream.details()) for stream in streams}
 
 
-async def test_a_daemon_that_is_told_to_stop_does_so_within_two_seconds(fleet: Fleet) -> None:
+async def test_a_daemon_reads_its_file_on_sighup_and_stops_within_two_seconds(
+    fleet: Fleet,
+) -> None:
     fleet.plan_nodes(1)
     control_plane, agent = fleet.start_control_plane(), fleet.start_agent()
     fleet.start_gateway()
     await wait_until(lambda: "reports to" in agent.messages(), "the agent reports")
     async with Announcer(fleet.grpc_port, [node("a", address="127.0.0.1:1")]):
         await wait_until(lambda: subscribed(fleet), "Envoy has a table")
+        for process in (agent, control_plane):
+            process.signal(signal.SIGHUP)
+            await wait_until(partial(says_so, process), "it reads its file")
         await stopped(agent, signal.SIGINT)
         await stopped(control_plane, signal.SIGTERM)
+
+
+def says_so(process: Process) -> bool:
+    process.require_running()
+    return "says what is in force already" in process.messages()
 
 
 async def stopped(process: Process, number: signal.Signals) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from isocost.log_format import JsonFormatter, TextFormatter
+from tests.integration.harness.ports import free_port
 
 FORGED = "x\n2026-01-01 00:00:00,000 INFO isocost.daemon: all is well\r\x1b[2J\u2028\u202e end"
 #: As the text format begins a record.
@@ -78,3 +79,22 @@ def test_a_daemon_that_cannot_start_says_so_in_json(command: str, tmp_path: Path
     assert end.returncode in (2, 3)
     lines = [json.loads(line) for line in end.stderr.splitlines()]
     assert lines[-1]["level"] == "error"
+
+
+def test_every_line_of_a_running_daemon_is_an_object(tmp_path: Path) -> None:
+    path = tmp_path / "control-plane.yaml"
+    path.write_text(f"listen: 127.0.0.1:{free_port()}\nhttp: 127.0.0.1:{free_port()}\n")
+    command = (sys.executable, "-m", "isocost.cli.main", "control-plane", "--config", str(path))
+    lines = []
+    with subprocess.Popen(
+        (*command, "--log-format", "json"), stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            for line in process.stderr or ():
+                lines.append(json.loads(line))
+                if "serving gRPC" in line:
+                    process.terminate()
+        finally:
+            process.kill()
+    assert {line["logger"] for line in lines} == {"isocost.daemon"}
+    assert all(line["level"] == "info" for line in lines)

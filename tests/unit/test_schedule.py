@@ -1,9 +1,13 @@
 """A late tick is dropped, never piled up, and the next one keeps the schedule."""
 
+from collections.abc import AsyncGenerator
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isocost.schedule import first_tick_in_s, next_tick_s, report_lead_s
+from isocost import schedule
+from isocost.schedule import first_tick_in_s, next_tick_s, report_lead_s, ticks_of
 
 
 def test_ticks_are_multiples_of_the_interval_from_the_start() -> None:
@@ -39,3 +43,28 @@ def test_agents_lead_the_tick_by_different_times() -> None:
     assert min(leads) >= 0.06
     assert max(leads) <= 0.1
     assert max(leads) - min(leads) > 0.035
+
+
+async def test_an_interval_that_changes_counts_from_the_next_tick_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which interval each tick came from; each schedule is closed when another one begins."""
+    interval_s, closed = [0.2], []
+
+    async def ticks(now_s: float, _: float) -> AsyncGenerator[float, None]:
+        try:
+            while True:
+                yield now_s
+        finally:
+            closed.append(now_s)
+
+    monkeypatch.setattr(schedule, "ticks", ticks)
+    told: list[float] = []
+    async for tick_s in ticks_of(lambda: interval_s[-1]):
+        told.append(tick_s)
+        if len(told) == 2:
+            interval_s.append(0.5)
+        if len(told) == 4:
+            break
+    assert told == [0.2, 0.2, 0.5, 0.5]
+    assert closed[0] == 0.2

@@ -95,7 +95,7 @@ def _doubted(node: Row, _: float) -> str:
 
 
 def _since(node: Row, _: float) -> str:
-    return _duration(node["state_age_s"])
+    return duration(node["state_age_s"])
 
 
 def _by_hand(node: Row, now_unix_s: float) -> str:
@@ -108,13 +108,14 @@ def _by_hand(node: Row, now_unix_s: float) -> str:
         key = "weight" if "weight" in override else "entropy"
         parts.append((f"{key} {override[key]}", override))
     return "; ".join(
-        f"{what} ({item['who']}, {_duration(now_unix_s - item['at_unix_s'])} ago"
+        f"{what} ({item['who']}, {duration(now_unix_s - item['at_unix_s'])} ago"
         + (f": {item['why']})" if item["why"] else ")")
         for what, item in parts
     )
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """In whole seconds, minutes or hours."""
     whole = max(int(seconds), 0)
     if whole < 120:
         return f"{whole} s"
