@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,6 +17,8 @@ from isocost.agent import Agent
 from isocost.config import AgentConfig
 from isocost.config_source import ConfigSource
 from isocost.model import EngineSample, measured
+from isocost.telemetry import sampler
+from isocost.telemetry.engines import detect
 from isocost.telemetry.engines.page import EnginePage
 from isocost.telemetry.instance import InstanceWatch
 from tests.integration.harness.wait import wait_until
@@ -100,11 +103,23 @@ def test_a_node_with_other_settings_is_the_same_instance() -> None:
     assert second.see(EnginePage(EngineSample(prompt_tokens_total=measured(1.0))))
 
 
-async def test_a_changed_node_goes_on_under_its_other_settings(reloading: Reloading) -> None:
+async def test_a_changed_node_goes_on_under_its_other_settings(
+    reloading: Reloading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_start(text: str) -> EnginePage:
+        return replace(detect.read_engine_page(text), started_unix_s=None)
+
+    monkeypatch.setattr(
+        sampler,
+        "detect",
+        SimpleNamespace(read_engine_page=without_start, read_latencies=detect.read_latencies),
+    )
     async with running() as node:
         reloading.write({"a": node.port})
         task = reloading.start()
-        before = await reloading.reported("a")
+        await reloading.reported("a")
+        # What the agent found itself, long ago.
+        reloading.agent._nodes.samplers[0]._instance._epoch = 5
         data = yaml.safe_load(reloading.path.read_text())
         data["nodes"][0]["rack"] = "r2"
         reloading.path.write_text(yaml.safe_dump(data))
@@ -112,7 +127,7 @@ async def test_a_changed_node_goes_on_under_its_other_settings(reloading: Reload
             lambda: [item.node.rack for item in reloading.agent._metrics.samples] == ["r2"],
             "it is in the other rack",
         )
-        assert await reloading.reported("a") == before
+        assert await reloading.reported("a") == {"a": "a@5"}
         task.cancel()
         await asyncio.wait([task])
 
