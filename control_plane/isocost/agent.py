@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client import start_http_server
 
@@ -26,6 +27,9 @@ from isocost.telemetry.report import encode_report
 from isocost.telemetry.sampler import NodeSampler, sample_all
 from isocost.telemetry.scrape import TIMEOUT_S, Pages
 from isocost.telemetry.uplink import Newest, Uplink
+
+if TYPE_CHECKING:
+    from isocost.discovery.consul_registration import ConsulRegistration
 
 #: How much of a tick a sample may wait for slow pages.
 WAIT_SHARE = 0.5
@@ -56,9 +60,12 @@ async def sample_once(config: AgentConfig) -> MachineSample:
 
 
 async def run_agent(config: AgentConfig) -> None:
-    """Sample and report until cancelled. StartError names the address that could not be bound."""
+    """Sample and report until cancelled. StartError names the address that could not be bound,
+    ConfigError a node that Consul cannot keep.
+    """
     newest = Newest()
     uplink = Uplink(config.control_plane, newest, random.Random())
+    registration = _registration(config)
     async with Pages() as pages:
         machine = Machine(config)
         samplers = [NodeSampler(node, pages, machine) for node in config.nodes]
@@ -66,6 +73,8 @@ async def run_agent(config: AgentConfig) -> None:
         async with _serving(config.http, metrics), asyncio.TaskGroup() as group:
             group.create_task(uplink.run())
             group.create_task(machine.run())
+            if registration is not None:
+                group.create_task(registration.run())
             for sampler in samplers:
                 group.create_task(sampler.watch())
             # Everything made so far lives as long as the process: keep the collector off it.
@@ -78,8 +87,20 @@ async def run_agent(config: AgentConfig) -> None:
                 before_s = now_s
                 samples = await sample_all(samplers, interval_s * WAIT_SHARE)
                 metrics.samples = samples
+                if registration is not None:
+                    registration.samples = samples
                 sequence += 1
                 newest.put(encode_report(config.name, sequence, time.time(), now_s, samples))
+
+
+def _registration(config: AgentConfig) -> ConsulRegistration | None:
+    if config.consul is None:
+        return None
+    # Only here: its client is a good part of an agent's memory.
+    from isocost.discovery.consul_registration import ConsulRegistration
+
+    nodes = [node.node(int(time.time())) for node in config.nodes]
+    return ConsulRegistration(config.consul, config.name, nodes, random.Random())
 
 
 @asynccontextmanager

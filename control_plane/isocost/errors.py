@@ -90,5 +90,9 @@ class DiscoveryError(IsocostError):
     """A discovery source gave no usable answer; the last good roster stays."""
 
 
+class ConsulRefusedError(DiscoveryError):
+    """Consul was there and refused: it does not know what was meant, or the token may not."""
+
+
 class RejectedError(IsocostError):
     """A client or an operator asked for something that does not exist or is not allowed."""
