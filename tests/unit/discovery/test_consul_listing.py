@@ -150,9 +150,7 @@ def test_of_two_records_of_a_node_the_living_one_counts() -> None:
     alive = instance("n1", machine="m2", address="192.0.2.2")
     answer = read(ghost, alive)
     assert [listed.node.address for listed in answer.nodes] == ["192.0.2.2:8000"]
-    assert answer.refused == (
-        "isocost:a1:n1 on m1: node n1 belongs to isocost:a1:n1 on m2",
-    )
+    assert answer.refused == ("isocost:a1:n1 on m1: node n1 belongs to isocost:a1:n1 on m2",)
 
 
 def test_of_two_living_ones_that_which_started_last_counts() -> None:

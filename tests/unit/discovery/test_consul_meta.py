@@ -1,4 +1,4 @@
-"""A node in the meta of a service instance: all of it comes back, or it is clear what is too long."""
+"""A node in the meta of a service instance: all of it comes back, or what is too long is named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def back(of: Node) -> Node:
 
 
 def test_every_field_comes_back() -> None:
-    full = Model("m\u00f6del/7b", ("a", "b"), 4, 15_000_000_000, 131072, 32768, ("lora-1", "lora-2"))
+    full = Model(
+        "m\u00f6del/7b", ("a", "b"), 4, 15_000_000_000, 131072, 32768, ("lora-1", "lora-2")
+    )
     assert back(node(full, Model("plain"))) == node(full, Model("plain"))
     assert back(node()) == node()
 

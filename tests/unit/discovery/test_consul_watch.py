@@ -41,7 +41,7 @@ FAST = Pace(
     retry_least_s=0.02,
     retry_most_s=0.1,
 )
-TOKEN = "5f3c0b1e-secret"  # noqa: S105 - a test's
+TOKEN = "5f3c0b1e-secret"
 N1, N2 = instance("n1"), instance("n2", address="192.0.2.2")
 
 
