@@ -114,10 +114,10 @@ async def test_a_fleet_that_rests_costs_consul_one_answer_in_a_wait(
     await consul_server.start()
     async with (
         registered(consul_server.http, N1, check_ttl_s=2),
-        watching(consul_server.http, Pace(wait_s=1.0)) as watch,
+        watching(consul_server.http, Pace(wait_s=0.5)) as watch,
     ):
         await until_checks(watch, Check.PASSING)
-        end_s = time.monotonic() + 4.0
+        end_s = time.monotonic() + 2.0
 
         def over() -> bool:
             confirmed.add(watch.source.confirmed_s)
