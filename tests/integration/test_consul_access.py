@@ -19,15 +19,21 @@ from tests.integration.harness.consul_nodes import (
 from tests.integration.harness.wait import wait_until
 
 
+def documented_rules() -> list[str]:
+    """An agent's and a control plane's."""
+    text = (Path(__file__).parents[2] / "docs" / "consul.md").read_text()
+    return [block.split("```")[0] for block in text.split("```hcl\n")[1:]]
+
+
 async def test_tokens_with_the_documented_rules_are_enough_and_a_deleted_one_is_replaced(
     consul_server: ConsulServer, tmp_path: Path
 ) -> None:
     consul_server.acls = True
     await consul_server.start()
     agents, watches = tmp_path / "agent-token", tmp_path / "watch-token"
-    agents.write_text(await consul_server.token('service "isocost-node" { policy = "write" }'))
-    rules = 'service "isocost-node" { policy = "read" } node_prefix "" { policy = "read" }'
-    first = await consul_server.token(rules)
+    of_agents, of_control_planes = documented_rules()
+    agents.write_text(await consul_server.token(of_agents))
+    first = await consul_server.token(of_control_planes)
     watches.write_text(first)
     async with (
         watching(consul_server.http, token_file=str(watches)) as watch,
@@ -40,7 +46,7 @@ async def test_tokens_with_the_documented_rules_are_enough_and_a_deleted_one_is_
             await wait_until(lambda: "403" in (watch.source.error or ""), "it is refused")
             assert first not in (watch.source.error or "")
             assert listed(watch) == (Listed(N1),)
-            watches.write_text(await consul_server.token(rules))
+            watches.write_text(await consul_server.token(of_control_planes))
             await until_listed(watch, N1, N2)
 
 

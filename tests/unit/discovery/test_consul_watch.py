@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -17,7 +18,8 @@ from aiohttp import web
 from isocost.config_consul import ConsulDiscoverySettings
 from isocost.discovery import consul_client
 from isocost.discovery.consul import ConsulWatch, Pace
-from isocost.discovery.listing import Check
+from isocost.discovery.consul_listing import ListingReader
+from isocost.discovery.listing import Check, Listing
 from tests.integration.harness.ports import free_port
 from tests.integration.harness.wait import wait_until
 from tests.unit.discovery.fake_consul import (
@@ -132,6 +134,22 @@ async def test_a_list_that_changes_all_the_time_is_read_at_a_bounded_rate() -> N
         await wait_until(lambda: len(consul.asked) > 12, "some were taken")
         took_s = time.monotonic() - begin_s
     assert len(consul.asked) <= 2 * (took_s / pace.news_s + 1)
+
+
+async def test_an_answer_that_takes_long_to_read_is_followed_by_a_longer_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def slowly(reader: ListingReader, body: bytes, read: Any = ListingReader.read) -> Listing:
+        time.sleep(0.1)
+        answer: Listing = read(reader, body)
+        return answer
+
+    monkeypatch.setattr(ListingReader, "read", slowly)
+    async with fake_consul() as consul, watching(consul):
+        consul.then(*(listing(N1, index=index) for index in range(1, 5)))
+        await wait_until(lambda: len(consul.asked) == 4, "some were taken")
+    gaps_s = [after_s - before_s for before_s, after_s in itertools.pairwise(consul.asked_s)]
+    assert min(gaps_s) >= 0.1 * FAST.reading_factor
 
 
 async def test_a_check_whose_output_changes_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
