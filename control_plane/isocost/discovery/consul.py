@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from isocost.config_consul import ConsulDiscoverySettings
-from isocost.discovery.consul_client import ConsulClient
+from isocost.discovery.consul_client import ConsulClient, HealthAnswer
 from isocost.discovery.consul_listing import ListingReader
 from isocost.discovery.listing import Listing, Source
 from isocost.discovery.retry import Retry
@@ -92,19 +92,21 @@ class ConsulWatch:
         index = 0
         while True:
             asked_s = self._clock()
-            answered, listing = await self._read(client, index)
+            answer, listing = await self._read(client, index)
             if self._lost_nodes(listing):
-                answered, listing = await self._read(client, consistent=True)
+                answer, listing = await self._read(client, consistent=True)
+                if answer.filtered and self._lost_nodes(listing):
+                    raise DiscoveryError("the token may not read all instances of the service")
             news = self._take(listing)
             # One that went back would make us wait for what has happened already.
-            index = answered if answered >= index else 0
+            index = answer.index if answer.index >= index else 0
             pause_s = self._pace.news_s if news else self._pace.no_news_s
             pause_s = max(pause_s, self._pace.reading_factor * self._reading_s)
             await asyncio.sleep(max(asked_s + pause_s - self._clock(), 0.0))
 
     async def _read(
         self, client: ConsulClient, index: int = 0, consistent: bool = False
-    ) -> tuple[int, Listing]:
+    ) -> tuple[HealthAnswer, Listing]:
         pace = self._pace
         answer = await client.health(
             pace.blocking_timeout_s if index else pace.answer_s,
@@ -117,7 +119,7 @@ class ConsulWatch:
         # Thousands of entries take longer than a tick may be late.
         listing = await asyncio.to_thread(self._reader.read, answer.body)
         self._reading_s = self._clock() - begin_s
-        return answer.index, listing
+        return answer, listing
 
     def _lost_nodes(self, listing: Listing) -> bool:
         held = self._source.listing

@@ -30,10 +30,13 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class HealthAnswer:
-    """The entries of a service as JSON, and the index to wait on: 0 if there is none."""
+    """The entries of a service as JSON, and the index to wait on: 0 if there is none. ``filtered``:
+    there are more, which the token may not read; a Consul before 1.11 does not tell.
+    """
 
     index: int
     body: bytes
+    filtered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +256,8 @@ def _health_answer(response: base.Response) -> HealthAnswer:
         index = int(response.headers.get("X-Consul-Index", "0"))
     except ValueError:
         index = 0
-    return HealthAnswer(max(index, 0), response.body)
+    filtered = response.headers.get("X-Consul-Results-Filtered-By-ACLs") == "true"
+    return HealthAnswer(max(index, 0), response.body, filtered)
 
 
 def _token(path: str | None) -> str | None:

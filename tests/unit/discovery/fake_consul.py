@@ -42,12 +42,18 @@ def check(check_id: str, status: str, output: str = "") -> dict[str, str]:
     return {"Node": "m1", "CheckID": check_id, "Name": "", "Status": status, "Output": output}
 
 
-def listing(*entries: dict[str, Any], index: int | str | None = 1, status: int = 200) -> Answer:
-    """An answer of the health endpoint; ``index`` None: without the header."""
+def listing(
+    *entries: dict[str, Any], index: int | str | None = 1, filtered: bool = False
+) -> Answer:
+    """An answer of the health endpoint; ``index`` None: without the header. ``filtered``: there are
+    more, which the token may not read.
+    """
 
     async def answer(_: web.Request) -> web.Response:
         headers = {} if index is None else {"X-Consul-Index": str(index)}
-        return web.json_response(list(entries), status=status, headers=headers)
+        if filtered:
+            headers["X-Consul-Results-Filtered-By-ACLs"] = "true"
+        return web.json_response(list(entries), headers=headers)
 
     return answer
 

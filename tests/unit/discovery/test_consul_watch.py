@@ -230,6 +230,18 @@ async def test_what_cannot_be_confirmed_is_not_believed() -> None:
         assert names(watch) == ["n1", "n2"]
 
 
+async def test_a_token_that_may_not_read_all_takes_no_node_away() -> None:
+    async with fake_consul() as consul, watching(consul) as watch:
+        consul.then(*[listing(filtered=True)] * 2)
+        await until_error(watch, "the token may not read all instances")
+        assert watch.source.listing is None
+        consul.then(listing(N1, N2, index=5))
+        await until(watch, "n1", "n2")
+        consul.then(*[listing(N1, index=6, filtered=True)] * 2)
+        await until_error(watch, "the token may not read all instances")
+        assert names(watch) == ["n1", "n2"]
+
+
 async def test_a_token_that_expires_is_replaced_by_its_file_and_never_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
