@@ -47,13 +47,13 @@ async def test_what_consul_knows_of_a_node_is_seen_within_a_second(
         watching(consul_server.http) as watch,
     ):
         await until_checks(watch, Check.PASSING)
-        # The engine as its agent sees it.
+        # The engine as its agent sees it, which looks at it twice a second.
         registration.samples = (NodeSample(N1, engine_up=False, engine_silent=True),)
-        await until_checks(watch, Check.WARNING, deadline_s=SEEN_S)
+        await until_checks(watch, Check.WARNING, deadline_s=0.5 + SEEN_S)
         registration.samples = (NodeSample(N1, engine_up=False),)
-        await until_checks(watch, Check.CRITICAL, deadline_s=SEEN_S)
+        await until_checks(watch, Check.CRITICAL, deadline_s=0.5 + SEEN_S)
         registration.samples = (NodeSample(N1, engine_up=True),)
-        await until_checks(watch, Check.PASSING, deadline_s=SEEN_S)
+        await until_checks(watch, Check.PASSING, deadline_s=0.5 + SEEN_S)
         # Maintenance of the instance, and of the machine.
         for path in ("service/maintenance/isocost:a1:n1", "maintenance"):
             await consul_server.call("PUT", f"/v1/agent/{path}?enable=true")

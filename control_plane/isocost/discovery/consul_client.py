@@ -152,6 +152,9 @@ class ConsulClient:
             reason = f"no answer in {timeout_s:g} s"
         except ConsulException as error:
             raise ConsulRefusedError(self._reason(error, token)) from None
+        except aiohttp.ClientConnectorError as error:
+            # Its own text has an address in memory in it: another one each time.
+            reason = f"cannot connect: {error.os_error.strerror or error.os_error}"
         except (aiohttp.ClientError, OSError, ValueError) as error:
             reason = str(error) or type(error).__name__
         # Without the cause: a client's error carries the request with its headers.

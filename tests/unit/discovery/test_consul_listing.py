@@ -102,6 +102,8 @@ def test_without_a_rack_an_instance_is_refused(meta: dict[str, str] | None) -> N
         ({"models_0": '[{"name":"m","colour":1}]'}, "unknown key"),
         ({"node": "a b"}, "name"),
         ({"rack": ""}, "rack"),
+        ({"rack": "\ud800"}, "rack"),
+        ({"models_0": '[{"name":"' + "m" * 10_000 + '","kv_bytes_per_token":-1}]'}, "kv_bytes"),
     ],
 )
 def test_a_refused_value_is_named_and_the_others_are_listed(
