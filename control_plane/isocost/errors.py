@@ -32,6 +32,9 @@ class FieldError:
         if self.value is None:
             return f"{self.field}: {self.allowed}"
         value = self.value
+        if self.field.rpartition(".")[2] == "token":
+            # Somebody took it for a key: what belongs into a token_file is shown to nobody.
+            value = "***"
         if isinstance(value, str):
             value = _CREDENTIALS.sub("***@", value)
         shown = _SHORT.repr(value)

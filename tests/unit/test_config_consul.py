@@ -54,7 +54,7 @@ def test_all_has_defaults() -> None:
         ({"datacenter": "a b"}, "datacenter"),
         ({"namespace": "a&b"}, "namespace"),
         ({"token_file": "relative"}, "token_file"),
-        ({"token": "secret"}, "token"),
+        ({"token": "user:secret"}, "token"),
         ({"check_ttl_s": 10}, "check_ttl_s"),
         ({"ca_file": "/ca.pem"}, "ca_file"),
         ({"address": "https://c:1", "cert_file": "/c"}, "key_file"),
