@@ -45,6 +45,10 @@ $(NVML_LIBRARY): $(wildcard $(NVML_FAKE)/*.[ch])
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -Werror -shared -fPIC -pthread -o $@.new $(NVML_FAKE)/*.c
 	@mv $@.new $@
 
+.PHONY: consul-server
+consul-server: ## download a Consul server, for the tests, unless there is one
+	@bash tests/integration/harness/consul-server.sh
+
 .PHONY: demo
 demo: setup ## 8 fake GPU nodes, agents, control plane and Envoy: replay a real trace for 30 s
 	@$(BIN)/isocost demo $(ARGS)
@@ -58,7 +62,7 @@ test-rust:
 	cd filter && ISOCOST_FUZZ_S=30 $(FUZZ) --quiet
 
 .PHONY: test-python
-test-python: $(VENV)/.installed filter-trap fake-nvml
+test-python: $(VENV)/.installed filter-trap fake-nvml consul-server
 	$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: fuzz

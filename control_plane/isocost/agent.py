@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client import start_http_server
 
@@ -19,7 +20,7 @@ from isocost.agent_metrics import AgentMetrics
 from isocost.config import AgentConfig
 from isocost.config_source import Loaded, built_in
 from isocost.errors import StartError
-from isocost.model import NodeSample
+from isocost.model import Node, NodeSample
 from isocost.reload import Reload
 from isocost.schedule import report_lead_s, ticks_of
 from isocost.telemetry.machine import Machine
@@ -29,6 +30,9 @@ from isocost.telemetry.report import encode_report
 from isocost.telemetry.sampler import NodeSampler, sample_all
 from isocost.telemetry.scrape import TIMEOUT_S, Pages
 from isocost.telemetry.uplink import Newest, Uplink
+
+if TYPE_CHECKING:
+    from isocost.discovery.consul_registration import ConsulRegistration
 
 #: How much of a tick a sample may wait for slow pages.
 WAIT_SHARE = 0.5
@@ -63,7 +67,7 @@ async def sample_once(config: AgentConfig) -> MachineSample:
 
 class Agent:
     """Samples and reports; ``loaded`` is the file that ``config`` is from, which is followed then.
-    Made in its loop.
+    Made in its loop. ConfigError: a node that Consul cannot keep.
     """
 
     def __init__(self, config: AgentConfig, loaded: Loaded[AgentConfig] | None = None) -> None:
@@ -75,10 +79,14 @@ class Agent:
         self._machine = Machine(config)
         self._nodes = Nodes(self._pages, self._machine)
         self._metrics = AgentMetrics((), self._machine.nvml, self._uplink, self.reload)
+        self._registration = _registration(config)
         self._configure(config)
 
     def _configure(self, config: AgentConfig) -> None:
         """Sample these nodes from the next tick on; those that are as before notice nothing."""
+        if self._registration is not None:
+            # First: it may refuse them.
+            self._registration.follow(_configured(config))
         self._machine.serve(config.nodes)
         self._nodes.follow(config.nodes)
         self._metrics.follow(self._nodes.samplers, self._machine.nvml)
@@ -99,6 +107,8 @@ class Agent:
                 self.reload.run(),
             ):
                 group.create_task(work)
+            if self._registration is not None:
+                group.create_task(self._registration.run())
             # Everything made so far lives as long as the process: keep the collector off it.
             gc.freeze()
             await self._report_forever(config.name)
@@ -113,8 +123,24 @@ class Agent:
             wait_s = self._config.interval_ms / 1e3 * WAIT_SHARE
             samples = await sample_all(self._nodes.samplers, wait_s)
             metrics.samples = samples
+            if self._registration is not None:
+                self._registration.samples = samples
             sequence += 1
             self._newest.put(encode_report(name, sequence, time.time(), now_s, samples))
+
+
+def _registration(config: AgentConfig) -> ConsulRegistration | None:
+    if config.consul is None:
+        return None
+    # Only here: its client is a good part of an agent's memory.
+    from isocost.discovery.consul_registration import ConsulRegistration
+
+    return ConsulRegistration(config.consul, config.name, _configured(config), random.Random())
+
+
+def _configured(config: AgentConfig) -> list[Node]:
+    """The nodes as they are configured: of any instance."""
+    return [node.node(int(time.time())) for node in config.nodes]
 
 
 @asynccontextmanager

@@ -7,15 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
 
+from isocost.config_consul import ConsulDiscoverySettings, ConsulRegistrationSettings
+from isocost.config_types import AbsolutePath, StrictSettings
 from isocost.errors import FieldError
 from isocost.model import Model, Node
 
@@ -87,14 +82,6 @@ Endpoint = Annotated[str, AfterValidator(endpoint), _pattern(rf"({_HOST.pattern}
 IpEndpoint = Annotated[str, AfterValidator(_ip_endpoint), _pattern(f"{_IP}:{_PORT}")]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 PositiveMs = Annotated[int, Field(gt=0, le=3_600_000)]
-
-
-class StrictSettings(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
-
-    def contradictions(self) -> list[FieldError]:
-        """Fields that are good alone and cannot work together."""
-        return []
 
 
 class WeightSettings(StrictSettings):
@@ -236,6 +223,8 @@ class DiscoverySettings(StrictSettings):
 
     #: A YAML file of nodes, read again when it changes.
     file: str | None = None
+    #: The instances of a Consul service; None = Consul is not asked.
+    consul: ConsulDiscoverySettings | None = None
     #: A node whose agent was silent this long is lost.
     lost_after_ms: PositiveMs = 3000
     #: A lost node leaves the roster after this long.
@@ -319,7 +308,8 @@ class ControlPlaneConfig(StrictSettings):
             for index, model in enumerate(self.models)
             if model.name in [other.name for other in self.models[:index]]
         ]
-        return [error for good, error in checks if not good] + twice
+        consul = _inside("discovery.consul", self.discovery.consul)
+        return [error for good, error in checks if not good] + twice + consul
 
 
 class ModelSettings(StrictSettings):
@@ -385,7 +375,6 @@ class NodeListFile(StrictSettings):
 GpuUuid = Annotated[str, Field(pattern=r"^(GPU|MIG)-\S+$")]
 #: A name below /sys/class/infiniband or in /proc/net/dev: it becomes part of a path.
 NetworkDevice = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.@-]*$")]
-AbsolutePath = Annotated[str, Field(pattern=r"^/")]
 
 
 class AgentNodeSettings(NodeSettings):
@@ -424,6 +413,8 @@ class AgentConfig(StrictSettings):
     #: Where the machine's own are mounted: elsewhere in a container.
     procfs: AbsolutePath = "/proc"
     sysfs: AbsolutePath = "/sys"
+    #: Where the nodes are registered as well; None = nowhere.
+    consul: ConsulRegistrationSettings | None = None
     nodes: tuple[AgentNodeSettings, ...] = Field(min_length=1, strict=False)
 
     def contradictions(self) -> list[FieldError]:
@@ -434,7 +425,15 @@ class AgentConfig(StrictSettings):
             for place, (index, uuid) in enumerate(listed)
             if uuid in uuids[:place]
         ]
-        return _in_nodes(self.nodes) + twice
+        return _in_nodes(self.nodes) + twice + _inside("consul", self.consul)
+
+
+def _inside(place: str, settings: StrictSettings | None) -> list[FieldError]:
+    """What is wrong with settings that lie in others, by its whole path."""
+    return [
+        FieldError(f"{place}.{error.field}", error.value, error.allowed)
+        for error in (settings.contradictions() if settings else [])
+    ]
 
 
 def _in_nodes(nodes: Sequence[NodeSettings]) -> list[FieldError]:

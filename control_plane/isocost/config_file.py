@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from isocost.config import StrictSettings
+from isocost.config_types import StrictSettings
 from isocost.errors import ConfigError, FieldError
 
 Config = TypeVar("Config", bound=StrictSettings)

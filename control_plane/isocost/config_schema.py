@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile, StrictSettings
+from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
+from isocost.config_types import StrictSettings
 from isocost.config_words import WORDS
 
 #: The files that there are, by their names in commands.

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from isocost.config import StrictSettings
 from isocost.config_file import parse, parse_text, read
+from isocost.config_types import StrictSettings
 
 Config = TypeVar("Config", bound=StrictSettings)
 

@@ -22,9 +22,25 @@ WORDS: Mapping[str, Mapping[str, str]] = {
     },
     "DiscoverySettings": {
         "file": "YAML file of nodes, read again when it changes; null: none.",
+        "consul": "The Consul whose instances of a service are nodes; null: none.",
         "lost_after_ms": "Milliseconds of silence after which an agent's nodes are lost.",
         "forget_after_ms": "Milliseconds after which a node that no agent names leaves the roster.",
         "settle_ms": "Milliseconds after the start before a roster without nodes is sent.",
+    },
+    "ConsulSettings": {
+        "address": "http:// or https://HOST:PORT of a Consul agent.",
+        "service": "The service whose instances are the nodes.",
+        "namespace": "Namespace, in Consul Enterprise only; null: the token's own.",
+        "token_file": "File with the token, read for each request; null: no token.",
+        "ca_file": "Certificates of the authorities; null: the machine's.",
+        "cert_file": "The client's certificate; null: none.",
+        "key_file": "The key of the client's certificate; null: none.",
+    },
+    "ConsulDiscoverySettings": {
+        "datacenter": "The datacenter; null: that of the Consul agent which is asked.",
+    },
+    "ConsulRegistrationSettings": {
+        "check_ttl_s": "Seconds without a heartbeat after which a node's check is critical.",
     },
     "WeightSettings": {
         "latency_factor_per_ms": "How fast the weight falls with latency, per millisecond.",
@@ -102,6 +118,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
         "name": "The machine's name.",
         "control_plane": "HOST:PORT to report to.",
         "http": "HOST:PORT of the metrics page; null: none.",
+        "consul": "The Consul that the machine's nodes are registered in; null: none.",
         "interval_ms": "Milliseconds between two samples, each of which is reported.",
         "procfs": "Where the machine's /proc is mounted.",
         "sysfs": "Where the machine's /sys is mounted.",

@@ -37,6 +37,9 @@ class FieldError:
     def shown(self) -> str:
         """The value as it may be told: short, and without the credentials of a URL."""
         value = self.value
+        if self.field.rpartition(".")[2] == "token":
+            # Somebody took it for a key: what belongs into a token_file is shown to nobody.
+            value = "***"
         if isinstance(value, str):
             value = _CREDENTIALS.sub("***@", value)
         return _SHORT.repr(value)
@@ -92,6 +95,10 @@ class FitError(IsocostError):
 
 class DiscoveryError(IsocostError):
     """A discovery source gave no usable answer; the last good roster stays."""
+
+
+class ConsulRefusedError(DiscoveryError):
+    """Consul was there and refused: it does not know what was meant, or the token may not."""
 
 
 class RejectedError(IsocostError):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.harness.ads import AdsServer
 from tests.integration.harness.backend import Answer, Backend, ok
+from tests.integration.harness.consul import ConsulServer
 from tests.integration.harness.envoy import Envoy
 from tests.integration.harness.fleet import Fleet
 from tests.integration.harness.process import Process, isocost_command
@@ -72,6 +73,14 @@ async def ads() -> AsyncIterator[AdsServer]:
     server = await AdsServer().start()
     yield server
     await server.stop()
+
+
+@pytest.fixture
+def consul_server(tmp_path: Path) -> Iterator[ConsulServer]:
+    """A real Consul that is not started yet."""
+    server = ConsulServer(tmp_path / "consul")
+    yield server
+    server.stop()
 
 
 @pytest.fixture

@@ -278,7 +278,7 @@ impl Request {
         if self.uploads || self.node != self.choice.node() {
             return None;
         }
-        let pending_tokens = self.choice.listed?.pending_tokens();
+        let pending_tokens = self.choice.listed?.pending_tokens()?;
         let first_token_us = self.timing.first_token_us(self.attempts)?;
         Some(Prefill { pending_tokens, first_token_us })
     }

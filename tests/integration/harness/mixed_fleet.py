@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -55,6 +56,8 @@ class Share:
 
 class MixedFleet(Fleet):
     model = SMALL
+    #: No prompt of one measurement comes again in the next: it would be cached.
+    _seeds = itertools.count(1)
 
     async def start_mixed(self, policy: str) -> None:
         for kind, count in COUNTS.items():
@@ -77,7 +80,7 @@ class MixedFleet(Fleet):
                 for model in traffic
             }
 
-        async with Saturation(self.envoy.url, traffic.values()) as saturation:
+        async with Saturation(self.envoy.url, traffic.values(), next(self._seeds)) as saturation:
             # Twice the time and a half: what is not quite saturated is told by its shares.
             for duration_s in (learn_s, measure_s):
                 given = await tokens_while(

@@ -88,7 +88,7 @@ class Saturation:
     ``answered``: by model and node how many answers; ``failures``: what else there was.
     """
 
-    def __init__(self, url: str, traffics: Iterable[Traffic], seed: int = 1) -> None:
+    def __init__(self, url: str, traffics: Iterable[Traffic], seed: int) -> None:
         self._url = f"{url}/v1/completions"
         self._traffics = list(traffics)
         self._choose = random.Random(seed)

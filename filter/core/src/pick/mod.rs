@@ -127,7 +127,7 @@ pub struct Pick {
     slots: [u32; MAX_LISTED],
     len: u8,
     work: Work,
-    pending_tokens: u32,
+    pending_tokens: Option<u32>,
 }
 
 impl Pick {
@@ -135,7 +135,7 @@ impl Pick {
         let mut slots = [0; MAX_LISTED];
         let [first, ..] = &mut slots;
         *first = slot;
-        Pick { slots, len: 1, work: Work::default(), pending_tokens: 0 }
+        Pick { slots, len: 1, work: Work::default(), pending_tokens: None }
     }
 
     /// Adds an alternate; false if there is no room.
@@ -167,8 +167,9 @@ impl Pick {
     }
 
     /// What the pick has to read before its answer begins, this prompt included, as it was believed
-    /// at the choice.
-    pub fn pending_tokens(&self) -> u32 {
+    /// at the choice. None: it holds most of the prompt, so that the time to the answer is that of
+    /// waiting for a place and says nothing of how fast it reads.
+    pub fn pending_tokens(&self) -> Option<u32> {
         self.pending_tokens
     }
 }
@@ -209,7 +210,8 @@ pub(crate) fn choose(
     let row = fleet.row(first)?;
     let now = if rules.projection { load.project(first, row) } else { row.load };
     pick.work = Work { prompt_tokens, kv_tokens: query.tokens() };
-    pick.pending_tokens = (now.pending_tokens as u32).saturating_add(prompt_tokens);
+    pick.pending_tokens = (prompt_tokens >= query.prompt_tokens / 2)
+        .then(|| (now.pending_tokens as u32).saturating_add(prompt_tokens));
     Some(pick)
 }
 

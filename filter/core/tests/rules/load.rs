@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use isocost_core::fleet::Fleet;
 use isocost_core::load::Load;
-use isocost_core::pick::{Policy, Query, Rules};
+use isocost_core::pick::{Held, Policy, Query, Rules};
 use isocost_core::roster::Roster;
 use isocost_core::table::{Seen, Table};
 use isocost_core::work::Work;
@@ -31,7 +31,8 @@ fn seen(incarnation: u64, sequence: u64, share: f32) -> Seen {
 /// Pending tokens of the only node, before a request of 1,000 tokens comes.
 fn pending(fleet: &Fleet, load: &Load) -> u32 {
     let rules = rules(Policy::EqualCost);
-    fleet.pick(&rules, &query(), load, &mut Rng::with_seed(1)).unwrap().pending_tokens() - 1000
+    fleet.pick(&rules, &query(), load, &mut Rng::with_seed(1)).unwrap().pending_tokens().unwrap()
+        - 1000
 }
 
 /// The same of one of several nodes.
@@ -39,7 +40,7 @@ fn pending_in(slot: u32, fleet: &Fleet, load: &Load) -> u32 {
     let rules = Rules { dispersion: false, ..rules(Policy::WeightedRandom) };
     let mut rng = Rng::with_seed(1);
     let mut picks = (0..1000).filter_map(|_| fleet.pick(&rules, &query(), load, &mut rng));
-    picks.find(|pick| pick.first() == slot).unwrap().pending_tokens() - 1000
+    picks.find(|pick| pick.first() == slot).unwrap().pending_tokens().unwrap() - 1000
 }
 
 #[test]
@@ -199,7 +200,7 @@ fn without_projection_only_the_table_counts() {
     load.opened(NODE, WORK);
     let rules = Rules { projection: false, ..rules(Policy::EqualCost) };
     let pick = fleet.pick(&rules, &query(), &load, &mut Rng::with_seed(1)).unwrap();
-    assert_eq!(pick.pending_tokens(), 3000);
+    assert_eq!(pick.pending_tokens(), Some(3000));
     assert_eq!(pick.work(), Work { prompt_tokens: 1000, kv_tokens: 1200 });
 }
 
@@ -219,4 +220,19 @@ fn min_entropy_takes_the_next_node_when_its_own_requests_have_raised_the_first()
         })
         .collect();
     assert_eq!(slots, [0, 0, 0, 1, 0, 1, 0, 1]);
+}
+
+#[test]
+fn a_prompt_that_is_mostly_cached_teaches_nothing_of_how_fast_the_node_reads() {
+    let mut load = Load::new(OWN);
+    let fleet = fleet(2000, &[]);
+    load.rebase(&fleet);
+    let learned_with = |tokens: u32| {
+        let held = [0, 1].map(|slot| Held { slot, tokens });
+        let query = Query { held: &held, ..query() };
+        fleet.pick(&rules(Policy::EqualCost), &query, &load, &mut Rng::with_seed(1)).unwrap()
+    };
+    assert_eq!(learned_with(500).pending_tokens(), Some(2500));
+    assert_eq!(learned_with(501).pending_tokens(), None);
+    assert_eq!(learned_with(501).work().prompt_tokens, 499);
 }

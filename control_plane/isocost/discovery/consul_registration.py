@@ -1,0 +1,200 @@
+"""The agent's nodes in Consul: each one instance of the service, alive by heartbeats."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from isocost.config_consul import ConsulRegistrationSettings
+from isocost.discovery import consul_meta
+from isocost.discovery.consul_client import ConsulClient, Registration
+from isocost.discovery.consul_listing import ENGINE_GONE
+from isocost.discovery.retry import Retry
+from isocost.errors import ConfigError, ConsulRefusedError, DiscoveryError, FieldError
+from isocost.model import Node, NodeSample
+
+#: Two may be lost before the check is critical.
+_HEARTBEATS_PER_TTL = 3
+#: Heartbeats of a fleet that was started together drift apart.
+_EARLIEST_SHARE = 0.8
+#: What changed is told this soon: quick for a table of Consul's, nothing for a machine.
+_LOOK_S = 0.5
+_RETRY_LEAST_S = 0.5
+#: A node whose agent is back registers again, so this only cleans up; a machine that is repaired
+#: within a shift's break keeps its record.
+_DEREGISTER_AFTER_S = 3600
+#: A stop does not wait any longer for Consul: the check's TTL tells it as well.
+_STOP_S = 2.0
+
+_NOTES = {
+    "passing": "the engine answers",
+    "warning": "the engine is there and late to answer",
+    "critical": ENGINE_GONE,
+}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Told:
+    """What Consul was told of a node last."""
+
+    node: Node
+    status: str
+    #: When to tell again although nothing changed (monotonic seconds).
+    due_s: float
+
+
+class ConsulRegistration:
+    """Keeps nodes registered while ``run`` runs; who samples them sets ``samples``.
+
+    A node is registered once its engine was up: before, nobody knows which instance it is.
+    ConfigError: a node that Consul cannot keep.
+    """
+
+    def __init__(
+        self,
+        settings: ConsulRegistrationSettings,
+        agent: str,
+        nodes: Sequence[Node],
+        rng: random.Random,
+    ) -> None:
+        """``nodes`` as they are configured: of any instance."""
+        self._settings = settings
+        self._agent = agent
+        self._rng = rng
+        self._told: dict[str, _Told] = {}
+        self._heartbeat_s = settings.check_ttl_s / _HEARTBEATS_PER_TTL
+        # So slow an answer still leaves time for the next heartbeat.
+        self._timeout_s = settings.check_ttl_s * 0.6
+        self._retry = Retry(_RETRY_LEAST_S, self._heartbeat_s, rng)
+        self._failing = False
+        self.samples: Sequence[NodeSample] = ()
+        self.follow(nodes)
+
+    def follow(self, nodes: Sequence[Node]) -> None:
+        """Keep these registered from now on, and no others. ConfigError: a node that Consul cannot
+        keep; then nothing changed.
+        """
+        _require_room(nodes)
+        self._names = {node.name for node in nodes}
+
+    async def run(self) -> None:
+        """Register and send heartbeats until cancelled, then deregister."""
+        try:
+            while True:
+                try:
+                    async with self._client() as client:
+                        await self._follow(client)
+                except DiscoveryError as error:
+                    if not self._failing:
+                        log.warning("Consul: the nodes are not registered: %s", error)
+                    self._failing = True
+                await asyncio.sleep(self._retry.next_s())
+        finally:
+            await self._deregister()
+
+    async def _follow(self, client: ConsulClient) -> None:
+        """DiscoveryError ends it, and so do other nodes: each has a connection of its own."""
+        names = self._names
+        for name in self._told.keys() - names:
+            await client.deregister(self._service_id(self._told[name].node), self._timeout_s)
+            log.info("Consul: %s is deregistered", self._told.pop(name).node.instance_id)
+        while names == self._names:
+            # Together: one that is answered late must not make the others late.
+            ends = await asyncio.gather(
+                *(
+                    self._tell(client, sample)
+                    for sample in self.samples
+                    if sample.node.name in names
+                ),
+                return_exceptions=True,
+            )
+            for end in ends:
+                if isinstance(end, BaseException):
+                    raise end
+            self._retry.succeeded()
+            if self._failing and ends:
+                log.info("Consul: the nodes are registered again")
+                self._failing = False
+            await asyncio.sleep(_LOOK_S)
+
+    async def _tell(self, client: ConsulClient, sample: NodeSample) -> None:
+        """Tell Consul of a node if that is due."""
+        node, status, now_s = sample.node, _status(sample), time.monotonic()
+        told = self._told.get(node.name)
+        if told is not None and told.node == node:
+            if told.status == status and now_s < told.due_s:
+                return
+            try:
+                await self._heartbeat(client, node, status)
+            except ConsulRefusedError:
+                # It may have forgotten the node. If it may not be told at all, this fails as well.
+                told = None
+        if told is None or told.node != node:
+            await client.register(self._registration(node), status, self._timeout_s)
+            log.info("Consul: %s is registered, %s", node.instance_id, status)
+            await self._heartbeat(client, node, status)
+        due_s = now_s + self._heartbeat_s * self._rng.uniform(_EARLIEST_SHARE, 1.0)
+        self._told[node.name] = _Told(node, status, due_s)
+
+    async def _heartbeat(self, client: ConsulClient, node: Node, status: str) -> None:
+        # Always the same words: Consul wakes everyone who watches for each new one.
+        service_id = self._service_id(node)
+        await client.heartbeat(service_id, status, _NOTES[status], self._timeout_s)
+
+    async def _deregister(self) -> None:
+        if not self._told:
+            return
+        with contextlib.suppress(DiscoveryError, TimeoutError):
+            async with asyncio.timeout(_STOP_S), self._client() as client:
+                ends = await asyncio.gather(
+                    *(
+                        client.deregister(self._service_id(told.node), _STOP_S)
+                        for told in self._told.values()
+                    ),
+                    return_exceptions=True,
+                )
+                gone = [end for end in ends if not isinstance(end, BaseException)]
+                log.info("Consul: %d of %d nodes deregistered", len(gone), len(ends))
+
+    def _client(self) -> ConsulClient:
+        return ConsulClient(self._settings, len(self._names))
+
+    def _registration(self, node: Node) -> Registration:
+        host, _, port = node.address.rpartition(":")
+        return Registration(
+            service_id=self._service_id(node),
+            address=host.strip("[]"),
+            port=int(port),
+            meta=consul_meta.encode(node),
+            ttl_s=self._settings.check_ttl_s,
+            deregister_after_s=_DEREGISTER_AFTER_S,
+        )
+
+    def _service_id(self, node: Node) -> str:
+        # No name has a colon in it.
+        return f"isocost:{self._agent}:{node.name}"
+
+
+def _status(sample: NodeSample) -> str:
+    if sample.engine_up:
+        return "passing"
+    return "warning" if sample.engine_silent else "critical"
+
+
+def _require_room(nodes: Sequence[Node]) -> None:
+    errors = []
+    for index, node in enumerate(nodes):
+        try:
+            consul_meta.encode(node)
+        except ValueError as error:
+            field, _, allowed = str(error).partition(": ")
+            errors.append(FieldError(f"nodes.{index}.{field}", None, allowed))
+    if errors:
+        raise ConfigError("configuration", errors)
