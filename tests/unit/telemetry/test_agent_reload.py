@@ -165,3 +165,16 @@ async def test_the_first_node_with_gpus_starts_the_reading_of_gpus(reloading: Re
         await wait_until(lambda: nvml.load.starts, "its reader starts")
         task.cancel()
         await asyncio.wait([task])
+
+
+async def test_consul_is_told_of_the_nodes_of_now(reloading: Reloading) -> None:
+    async with running() as node:
+        consul = {"address": "http://127.0.0.1:9"}
+        reloading.write({"a": node.port, "b": 9}, consul=consul)
+        task = reloading.start()
+        registration = reloading.agent._registration
+        assert registration is not None
+        reloading.write({"a": node.port}, consul=consul)
+        await wait_until(lambda: registration._names == {"a"}, "it follows")
+        task.cancel()
+        await asyncio.wait([task])
