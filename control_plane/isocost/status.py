@@ -13,6 +13,7 @@ import numpy as np
 
 from isocost.config import Policy
 from isocost.discovery.registry import Registry
+from isocost.discovery_status import discovery_gauges, unresolved_rows
 from isocost.manual import Manual, json_of
 from isocost.metrics import FleetGauges
 from isocost.model import Signal
@@ -38,8 +39,11 @@ class NodesPage:
     ``signals``: with every signal of every node.
     """
 
-    def __init__(self, pipeline: Pipeline, observer: FleetObserver, signals: bool) -> None:
+    def __init__(
+        self, pipeline: Pipeline, registry: Registry, observer: FleetObserver, signals: bool
+    ) -> None:
         self._pipeline = pipeline
+        self._registry = registry
         self._observer = observer
         self._signals = signals
         self._making = asyncio.Lock()
@@ -59,7 +63,11 @@ class NodesPage:
                         await asyncio.sleep(0)
                         pause_s = time.perf_counter() + _AT_ONCE_S
                 unseen = json.dumps(unseen_rows(latest, manual), allow_nan=False)
-                self._text = f'{{"nodes": [{", ".join(rows)}], "unseen": {unseen}}}'
+                unresolved = json.dumps(unresolved_rows(self._registry.state(time.monotonic())))
+                self._text = (
+                    f'{{"nodes": [{", ".join(rows)}], "unseen": {unseen}, '
+                    f'"unresolved": {unresolved}}}'
+                )
                 self._of = latest, manual
             return self._text
 
@@ -177,11 +185,6 @@ def unseen_rows(latest: Latest | None, manual: Manual) -> list[dict[str, object]
     ]
 
 
-def discovery_status(registry: Registry) -> dict[str, object]:
-    """What is claimed twice, and why the discovery file of now is not in use (null: it is)."""
-    return {"conflicts": list(registry.conflicts), "file_error": registry.file_error}
-
-
 def envoy_status(observer: FleetObserver) -> dict[str, dict[str, object]]:
     """By Envoy that reports: how many of the workers that have served a request still can, null =
     its filter does not say; and its part of all requests, null = there were none lately.
@@ -272,8 +275,7 @@ def fleet_gauges(
         answers=dict(vars(observer.answers)),
         output_tokens=observer.output_tokens,
         subscribers=len(ads.clients()),
-        discovery_conflicts=len(registry.conflicts),
-        discovery_file_bad=registry.file_error is not None,
+        discovery=discovery_gauges(registry.state(time.monotonic())),
     )
 
 

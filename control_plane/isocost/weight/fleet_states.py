@@ -259,12 +259,11 @@ class FleetStates:
             by_list = faults(discovered.told, watched, ages_s)
             fault = np.where(by_list != NO_FAULT, by_list, fault)
             present = (fault == NO_FAULT) & np.isnan(drain_age_s)
+            # Who answers a gateway is there.
             refuses = discovered.unreachable & present & (observed.recent.good <= 0.0)
             limits = self._limits_of_facts(present, orders)
-            lost = table.state == NodeState.LOST
-            gone, unreachable = refusing(
-                refuses, lost, discovered.probed, limits, self._settings.max_out_fraction
-            )
+            most = self._settings.max_out_fraction * np.count_nonzero(present)
+            gone, unreachable = refusing(refuses, table.state == NodeState.LOST, limits, most)
             fault[gone] = UNREACHABLE
         hardware = self._hardware.tick(self._nodes, samples, ages_s.tolist(), now_s)
         present = (fault == NO_FAULT) & np.isnan(drain_age_s)

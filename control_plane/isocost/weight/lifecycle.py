@@ -83,11 +83,12 @@ class Life:
 class Facts:
     """What is true of a node at one tick.
 
-    ``fault``: why it is lost, or drains for maintenance, whatever else is true. ``drain_age_s``: time since the order to
-    drain, None without one. ``empty``: gateways and engine agree that nothing is open there, and
-    both are known. ``hardware``: to drain or to eject for what the health table found, where the
-    limits allow it. ``doubt``: why it is a suspect for as long as that is true, whatever it
-    answers, one of DOUBTS. ``stalled`` and ``stuck``: see Progress; ``poor``: see Evidence.
+    ``fault``: why it is lost, or drains for maintenance, whatever else is true. ``drain_age_s``:
+    time since the order to drain, None without one. ``empty``: gateways and engine agree that
+    nothing is open there, and both are known. ``hardware``: to drain or to eject for what the
+    health table found, where the limits allow it. ``doubt``: why it is a suspect for as long as
+    that is true, whatever it answers, one of DOUBTS. ``stalled`` and ``stuck``: see Progress;
+    ``poor``: see Evidence.
     """
 
     fault: Reason | None = None

@@ -39,12 +39,11 @@ class Told(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """Of n nodes: ``told`` [n] are numbers of Told; ``probed`` [n] are those that no agent speaks
-    for, ``unreachable`` [n] those of them that refuse connections again and again.
+    """Of n nodes: ``told`` [n] are numbers of Told; ``unreachable`` [n] are those without an agent
+    that refuse connections again and again.
     """
 
     told: Codes
-    probed: Flags
     unreachable: Flags
 
 
@@ -61,17 +60,14 @@ def faults(told: Codes, watched: Flags, ages_s: Floats) -> Codes:
     return fault
 
 
-def refusing(
-    refuses: Flags, lost: Flags, probed: Flags, limits: Limits, most: float
-) -> tuple[Flags, Flags]:
+def refusing(refuses: Flags, lost: Flags, limits: Limits, most: float) -> tuple[Flags, Flags]:
     """Of the nodes that refuse the control plane's probes: those that are out for that, and those
-    that stay: beyond the limits, or all of them if they are more than ``most`` of the probed ones.
-    Then it is rather the way from here that is broken. ``lost`` nodes stay out.
+    that stay: beyond the limits, or all of them if there are more than ``most``. Then it is rather
+    the way from here that is broken. ``lost`` nodes stay out.
     """
-    none = np.zeros_like(refuses)
     count = np.count_nonzero(refuses)
-    if not count or count > most * np.count_nonzero(probed):
-        return none, refuses
+    if not count or count > most:
+        return np.zeros_like(refuses), refuses
     order = sorted(np.flatnonzero(refuses).tolist(), key=lambda index: (not lost[index], index))
     stay = without_room(limits, order, len(refuses))
     return refuses & ~stay, stay

@@ -13,7 +13,7 @@ from isocost import admin
 from isocost.admin import application
 from isocost.errors import RejectedError, StateError
 from isocost.manual import Note
-from isocost.metrics import ControlPlaneMetrics, FleetGauges
+from isocost.metrics import ControlPlaneMetrics, DiscoveryGauges, FleetGauges, SourceGauges
 
 
 class FakeSubject:
@@ -49,8 +49,13 @@ class FakeSubject:
             answers={"stop": 6, "length": 0},
             output_tokens=8,
             subscribers=4,
-            discovery_conflicts=3,
-            discovery_file_bad=True,
+            discovery=DiscoveryGauges(
+                sources={"file": SourceGauges(math.nan, math.nan, error=True, held=0, refused=4)},
+                conflicts=3,
+                unresolved=2,
+                stale_names=1,
+                unreachable=6,
+            ),
         )
         self.metrics = ControlPlaneMetrics(lambda: gauges)
 
@@ -137,7 +142,14 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert 'isocost_answers_total{finish="length"} 0.0' in lines
     assert "isocost_output_tokens_total 8.0" in lines
     assert "isocost_discovery_conflicts 3.0" in lines
-    assert "isocost_discovery_file_error 1.0" in lines
+    assert 'isocost_discovery_source_nodes{source="file"} NaN' in lines
+    assert 'isocost_discovery_source_age_seconds{source="file"} NaN' in lines
+    assert 'isocost_discovery_source_error{source="file"} 1.0' in lines
+    assert 'isocost_discovery_held_nodes{source="file"} 0.0' in lines
+    assert 'isocost_discovery_refused_entries{source="file"} 4.0' in lines
+    assert "isocost_discovery_unresolved_nodes 2.0" in lines
+    assert "isocost_discovery_stale_names 1.0" in lines
+    assert "isocost_discovery_unreachable_nodes 6.0" in lines
     assert "isocost_tick_errors_total 0.0" in lines
     assert 'isocost_node_share_factor{node="a"} 0.5' in lines
     assert 'isocost_node_health{node="a"} 0.25' in lines
