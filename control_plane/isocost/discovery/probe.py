@@ -42,6 +42,7 @@ class Probes:
         self._connect = connect
         self._wanted = asyncio.Event()
         self._addresses: frozenset[str] = frozenset()
+        self._tried: set[str] = set()
         self._random = random.Random()
         #: The same object while these are the same addresses.
         self.unreachable: frozenset[str] = frozenset()
@@ -51,6 +52,7 @@ class Probes:
         if addresses == self._addresses:
             return
         self._addresses = frozenset(addresses)
+        self._tried &= self._addresses
         if not self.unreachable <= self._addresses:
             self.unreachable &= self._addresses
         self._wanted.set()
@@ -63,10 +65,11 @@ class Probes:
                 if not self._addresses:
                     await self._wanted.wait()
                 self._wanted.clear()
-                order = sorted(self._addresses)
-                self._random.shuffle(order)
-                pause_s = max(INTERVAL_S / len(order), 1.0 / MOST_PER_S) if order else 0.0
-                for address in order:
+                shortest_s = 1.0 / MOST_PER_S
+                usual_s = max(INTERVAL_S / max(len(self._addresses), 1), shortest_s)
+                for address in self._order():
+                    pause_s = usual_s if address in self._tried else shortest_s
+                    self._tried.add(address)
                     await at_once.acquire()
                     attempt = tries.create_task(self.check(address))
                     attempt.add_done_callback(lambda _: at_once.release())
@@ -74,6 +77,12 @@ class Probes:
                     await asyncio.sleep(pause_s * jitter)
                     if self._wanted.is_set():
                         break
+
+    def _order(self) -> list[str]:
+        """By chance, but new ones first: one that was dead from the start is soon known to be."""
+        order = sorted(self._addresses)
+        self._random.shuffle(order)
+        return sorted(order, key=lambda address: address in self._tried)
 
     async def check(self, address: str) -> None:
         """One look at an address: a failure counts when it happens TRIES times in a row. Who is

@@ -106,6 +106,19 @@ async def test_what_is_found_is_the_same_object_while_nothing_changes() -> None:
     assert probes.unreachable is found
 
 
+async def test_a_new_address_is_tried_before_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = {f"n{number}" for number in range(10)}
+    machines = Machines(*old, "new")
+    probes = Probes(machines.connect)
+    probes.want(old)
+    async with running(probes):
+        await until(lambda: machines.tried.keys() == old)
+        # From now on the next round takes for ever.
+        monkeypatch.setattr(probe, "INTERVAL_S", 1e6)
+        probes.want({*old, "new"})
+        await until(lambda: "new" in machines.tried)
+
+
 async def test_a_large_fleet_that_hangs_is_tried_at_a_bounded_rate_and_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
