@@ -24,13 +24,14 @@ class Unheard:
 
 
 UNHEARD = Unheard()
+_GONE = (Told.WITHDRAWN, Told.LATE)
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
     """The fleet, sorted by name. ``told`` has nodes of which lists say something; ``hosts`` are the
     names to resolve, ``unresolved`` the nodes that lack an address, with what is to be resolved;
-    ``unheard`` are the addresses that no agent speaks for.
+    ``probed`` are the addresses of nodes that no agent announced, or a list calls gone.
     """
 
     nodes: tuple[Node, ...]
@@ -39,11 +40,11 @@ class Merged:
     conflicts: frozenset[Conflict]
     hosts: frozenset[str]
     unresolved: Mapping[str, str]
-    unheard: frozenset[str]
+    probed: frozenset[str]
 
     def discovered(self, unreachable: Set[str]) -> Discovered | None:
         """What lists say and probes found, for each node; None: nothing of any."""
-        refused = unreachable & self.unheard
+        refused = unreachable & self.probed
         if not self.told and not refused:
             return None
         return Discovered(
@@ -88,18 +89,19 @@ def merge(
                 nodes[node.name] = node if address == node.address else _at(node, address)
                 holders[address], by[node.name] = node.name, f"the {source}"
     names = sorted(nodes)
-    claims = tuple(announced.get(name, UNHEARD) for name in names)
+    told = _told(lists, nodes)
+    doubted = {item.node.name for _, kept in lists for item in kept if item.doubted is not None}
     return Merged(
         tuple(nodes[name] for name in names),
-        claims,
-        _told(lists, nodes),
+        tuple(announced.get(name, UNHEARD) for name in names),
+        told,
         frozenset(conflicts),
         frozenset(hosts),
         {name: address for name, address in unresolved.items() if name not in nodes},
         frozenset(
             nodes[name].address
-            for name, claim in zip(names, claims, strict=True)
-            if claim is UNHEARD
+            for name in names
+            if name not in announced or name in doubted or told.get(name) in _GONE
         ),
     )
 

@@ -151,9 +151,13 @@ class Registry:
 
         def gone(node: Node) -> bool:
             claim = announced.nodes.get(node.name)
-            if claim is not None:
-                return self._announcements.lost(claim, now_s)
-            return self._refuses(self.names.address(node.address))
+            if claim is not None and not self._announcements.lost(claim, now_s):
+                return False
+            # An agent that stops takes its nodes off the list, and says nothing of the engines.
+            address = (
+                self.names.address(node.address) if claim is None else claim.sample.node.address
+            )
+            return self._refuses(address)
 
         for source, held in zip(self.sources, self._held, strict=True):
             held.take(source.listing, gone, announced.nodes, now_s)
@@ -162,7 +166,7 @@ class Registry:
             lists = [(held.name, held.kept) for held in self._held]
             self._parts, self._merged = parts, merge(announced.nodes, lists, self.names.address)
             self.names.want(self._merged.hosts)
-            self.probes.want(self._merged.unheard)
+            self.probes.want(self._merged.probed)
         said = (self._merged, self.probes.unreachable)
         if not _same(said, self._said):
             self._said, self._discovered = said, self._merged.discovered(self.probes.unreachable)

@@ -43,7 +43,7 @@ from isocost.weight.limits import (
 from isocost.weight.progress import ProgressWatch
 from isocost.weight.slow_start import ramp
 from isocost.weight.standing import Reason, Standing, Transition
-from isocost.weight.told import Discovered, Told, faults, refusing
+from isocost.weight.told import STREAM_SILENT_S, Discovered, Told, faults, refusing
 
 _DOUBT_OF: dict[int, Reason | None] = {
     NO_DOUBT: None,
@@ -256,11 +256,11 @@ class FleetStates:
         warned = unreachable = np.zeros_like(watched)
         if discovered is not None:
             warned = discovered.told == Told.WARNING
-            by_list = faults(discovered.told, watched, ages_s)
+            by_list = faults(discovered, watched & (ages_s <= STREAM_SILENT_S), stale)
             fault = np.where(by_list != NO_FAULT, by_list, fault)
             present = (fault == NO_FAULT) & np.isnan(drain_age_s)
             # Who answers a gateway is there.
-            refuses = discovered.unreachable & present & (observed.recent.good <= 0.0)
+            refuses = discovered.unreachable & ~watched & present & (observed.recent.good <= 0.0)
             limits = self._limits_of_facts(present, orders)
             most = self._settings.max_out_fraction * np.count_nonzero(present)
             gone, unreachable = refusing(refuses, table.state == NodeState.LOST, limits, most)

@@ -37,6 +37,9 @@ DOUBTS = (
     Reason.UNREACHABLE,
 )
 
+#: It was out because the way to it is broken, which was no flapping of its own.
+_BROKEN_WAY = (Reason.UNREACHABLE, Reason.COLLECTOR_STALE)
+
 #: Faults that may come and go every second: their end counts when it has lasted.
 DAMPED = (Reason.CHECK_CRITICAL, Reason.CHECK_LATE, Reason.UNREACHABLE)
 
@@ -217,7 +220,7 @@ def _out_by_fault(life: Life, fault: Reason, now_s: float, settings: StateSettin
 
 def _come_back(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Life:
     """A node that was out for another cause first ends the ejection that it was in."""
-    if facts.doubt is not Reason.UNREACHABLE:
+    if facts.doubt not in _BROKEN_WAY:
         if life.standing.reason in DAMPED:
             after = _enter(life, NodeState.LOST, Reason.CHECK_RECOVERING, now_s)
             until_s = now_s + length_s(life.ejections.count, settings)

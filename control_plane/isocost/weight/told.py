@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from isocost.score.columns import Floats
 from isocost.weight.evidence import Flags
 from isocost.weight.life_table import (
     CHECK_CRITICAL,
@@ -39,22 +38,26 @@ class Told(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """Of n nodes: ``told`` [n] are numbers of Told; ``unreachable`` [n] are those without an agent
-    that refuse connections again and again.
+    """Of n nodes: ``told`` [n] are numbers of Told; ``unreachable`` [n] are those that refuse
+    connections again and again, of the ones that nobody else speaks for.
     """
 
     told: Codes
     unreachable: Flags
 
 
-def faults(told: Codes, watched: Flags, ages_s: Floats) -> Codes:
-    """Why each node is out by what the lists say, as an index of FAULTS. ``watched``: it has an
-    agent, which spoke ``ages_s`` ago.
+def faults(discovered: Discovered, speaks: Flags, stale: Flags) -> Codes:
+    """Why each node is out by what the lists say, as an index of FAULTS.
+
+    ``speaks``: its agent spoke within STREAM_SILENT_S. ``stale``: its agent is silent with most
+    others, who may all have stopped and told the list so: then the node must refuse connections
+    as well.
     """
-    speaks = watched & (ages_s <= STREAM_SILENT_S)
+    told = discovered.told
+    gone = ~speaks & (~stale | discovered.unreachable)
     fault = np.full(told.shape, NO_FAULT, dtype=np.int8)
-    fault[(told == Told.WITHDRAWN) & ~speaks] = WITHDRAWN
-    fault[(told == Told.LATE) & ~speaks] = CHECK_LATE
+    fault[(told == Told.WITHDRAWN) & gone] = WITHDRAWN
+    fault[(told == Told.LATE) & gone] = CHECK_LATE
     fault[told == Told.CRITICAL] = CHECK_CRITICAL
     fault[told == Told.MAINTENANCE] = MAINTENANCE
     return fault

@@ -170,7 +170,7 @@ def test_readiness_ends_when_no_tick_succeeds_and_says_why(
     monkeypatch.setattr(time, "monotonic", lambda: patch_s)
     made._registry.receive(AgentReport("agent", 2, 200.0, 200.0, ()), patch_s)
     made._tick(patch_s, 1_790_000_200_000)
-    assert made.not_ready() == "no node is known: neither an agent nor a discovery file names one"
+    assert made.not_ready() == "no node is known: neither an agent nor a list names one"
 
 
 def test_an_error_of_another_kind_or_place_is_logged_once_as_well(

@@ -128,8 +128,8 @@ def test_a_withdrawn_node_with_an_agent_stays_as_withdrawn_and_one_without_leave
     assert bench.names(START_S + 1) == ["n1", "n2", "n4"]
 
 
-def test_an_empty_answer_is_believed_of_nodes_whose_agents_are_silent_only() -> None:
-    """Withdrawn or not: the loss of a whole fleet needs a second witness."""
+async def test_an_empty_answer_is_believed_of_nodes_that_are_silent_and_refuse_only() -> None:
+    """An agent that stops takes its nodes off the list: that is no second witness."""
     bench = Bench()
     bench.announce(START_S, *agents(1), agent="a1")
     bench.announce(START_S, *agents(2), agent="a2")
@@ -138,8 +138,10 @@ def test_an_empty_answer_is_believed_of_nodes_whose_agents_are_silent_only() -> 
     bench.watch.says(START_S + 1)
     assert bench.told(START_S + 1) == {}
     bench.announce(START_S + 3, *agents(2), agent="a2")
-    assert bench.told(START_S + 3.1) == {"n1": Told.WITHDRAWN}
-    (source,) = bench.registry.state(START_S + 3.1).sources
+    assert bench.told(START_S + 3.1) == {}
+    await bench.refuse("192.0.2.1:80", "192.0.2.2:80")
+    assert bench.told(START_S + 3.2) == {"n1": Told.WITHDRAWN}
+    (source,) = bench.registry.state(START_S + 3.2).sources
     assert source.held == {"n2": Told.WITHDRAWN}
 
 
@@ -151,6 +153,17 @@ async def test_an_empty_answer_is_believed_of_nodes_that_refuse_the_probes_only(
     assert bench.names(START_S + 100) == ["n1", "n2", "n3"]
     await bench.refuse("192.0.2.2:80")
     assert bench.names(START_S + 101) == ["n1", "n3"]
+
+
+async def test_a_node_that_a_list_calls_gone_is_probed_though_it_has_an_agent() -> None:
+    bench = Bench()
+    bench.announce(START_S, *agents(1, 2, 3))
+    bench.watch.says(START_S, *fleet(1, 2, 3))
+    bench.names(START_S)
+    bench.watch.says(START_S, *fleet(2, 3), n3=Check.AGENT_LATE)
+    bench.names(START_S)
+    await bench.refuse("192.0.2.1:80", "192.0.2.2:80", "192.0.2.3:80")
+    assert bench.registry.probes.unreachable == {"192.0.2.1:80", "192.0.2.3:80"}
 
 
 async def test_a_ghost_is_shown_and_a_node_with_an_agent_is_not_probed() -> None:

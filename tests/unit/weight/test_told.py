@@ -115,6 +115,21 @@ def test_a_living_stream_outvotes_the_list_and_a_silent_one_does_not(
     assert clock.of("b") == (L, reason)
 
 
+@pytest.mark.parametrize("told", [Told.LATE, Told.WITHDRAWN])
+def test_when_all_agents_stop_and_say_so_the_engines_serve_on_unless_they_refuse(
+    told: Told,
+) -> None:
+    clock = fleet()
+    clock.told = dict.fromkeys("ab", told)
+    clock.silent_since_s = dict.fromkeys("abcd", clock.now_s)
+    clock.run(4.0)
+    assert clock.count(SU) == 4 and clock.of("a") == (SU, Reason.COLLECTOR_STALE)
+    clock.unreachable.add("a")
+    clock.tick()
+    assert clock.of("a")[0] is L
+    assert clock.of("b") == (SU, Reason.COLLECTOR_STALE)
+
+
 def test_a_late_node_without_an_agent_is_out_at_once() -> None:
     clock = fleet("b")
     clock.told["b"] = Told.LATE
