@@ -17,6 +17,7 @@ from aiohttp import web
 from isocost import collector, first_roster, kept_answers, manual, state_file
 from isocost.admin import application
 from isocost.config import ControlPlaneConfig
+from isocost.discovery.consul import ConsulWatch
 from isocost.discovery.listing import Watch
 from isocost.discovery.registry import Registry
 from isocost.discovery.telemetry_service import TelemetryService
@@ -57,7 +58,8 @@ class ControlPlane:
     def __init__(self, config: ControlPlaneConfig) -> None:
         self._config = config
         self._started_s = time.monotonic()
-        self._watches: tuple[Watch, ...] = ()
+        consul = config.discovery.consul
+        self._watches: tuple[Watch, ...] = () if consul is None else (ConsulWatch(consul),)
         self._registry = Registry(config.discovery, self._started_s, watches=self._watches)
         self._observer = FleetObserver(config.weight.latency_window_s, config.states.window_s)
         self._cache = Cache()
