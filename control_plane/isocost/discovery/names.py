@@ -47,12 +47,12 @@ class _Name:
 class Names:
     """Addresses of the names that are wanted. IP addresses are never looked up."""
 
-    def __init__(self, look_up: LookUp | None = None) -> None:
+    def __init__(self, look_up: LookUp | None = None, rng: random.Random | None = None) -> None:
         """``look_up``: None, by DNS and /etc/hosts."""
         self._look_up = look_up
         self._names: dict[str, _Name] = {}
         self._wanted = asyncio.Event()
-        self._random = random.Random()
+        self._random = rng or random.Random()
         #: Another object after every answer that differs from the one before.
         self.version = object()
 

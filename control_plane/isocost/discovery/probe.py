@@ -38,12 +38,12 @@ async def connect(address: str) -> bool:
 class Probes:
     """Which of the wanted addresses nobody answers at."""
 
-    def __init__(self, connect: Connect = connect) -> None:
+    def __init__(self, connect: Connect = connect, rng: random.Random | None = None) -> None:
         self._connect = connect
         self._wanted = asyncio.Event()
         self._addresses: frozenset[str] = frozenset()
         self._tried: set[str] = set()
-        self._random = random.Random()
+        self._random = rng or random.Random()
         #: The same object while these are the same addresses.
         self.unreachable: frozenset[str] = frozenset()
 
@@ -74,9 +74,15 @@ class Probes:
                     attempt = tries.create_task(self.check(address))
                     attempt.add_done_callback(lambda _: at_once.release())
                     jitter = 1.0 + _JITTER * (2.0 * self._random.random() - 1.0)
-                    await asyncio.sleep(pause_s * jitter)
-                    if self._wanted.is_set():
+                    if await self._other_wanted(pause_s * jitter):
                         break
+
+    async def _other_wanted(self, within_s: float) -> bool:
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._wanted.wait()
+        except TimeoutError:
+            return False
 
     def _order(self) -> list[str]:
         """By chance, but new ones first: one that was dead from the start is soon known to be."""

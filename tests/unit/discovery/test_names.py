@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import random
 import socket
 import time
 
@@ -34,7 +35,7 @@ def answer(*ips: str, ttl_s: float = 60.0) -> Answer:
 
 
 def wanting(*hosts: str) -> Names:
-    names = Names()
+    names = Names(rng=random.Random(1))
     names.want(set(hosts))
     return names
 
@@ -127,7 +128,7 @@ async def test_names_that_are_not_wanted_any_more_are_forgotten() -> None:
 
 async def test_a_new_name_is_asked_for_at_once() -> None:
     dns = Dns(a=answer("192.0.2.1"), b=answer("192.0.2.2"))
-    names = Names(dns.look_up)
+    names = Names(dns.look_up, random.Random(1))
     running = asyncio.create_task(names.run())
     try:
         deadline_s = time.monotonic() + 5.0

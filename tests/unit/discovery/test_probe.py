@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from random import Random
 
 import pytest
 
@@ -61,7 +62,7 @@ async def test_three_refusals_in_a_row_make_a_node_unreachable_and_one_answer_br
     None
 ):
     machines = Machines("good")
-    probes = Probes(machines.connect)
+    probes = Probes(machines.connect, Random(1))
     probes.want({"good", "ghost"})
     async with running(probes):
         await until(lambda: bool(probes.unreachable))
@@ -78,7 +79,7 @@ async def test_a_node_that_answers_the_second_time_is_there() -> None:
         await machines.connect(address)
         return machines.tried[address] == 2
 
-    probes = Probes(second)
+    probes = Probes(second, Random(1))
     probes.want({"a"})
     await probes.check("a")
     assert machines.tried["a"] == 2 and not probes.unreachable
@@ -86,7 +87,7 @@ async def test_a_node_that_answers_the_second_time_is_there() -> None:
 
 async def test_who_is_not_wanted_any_more_is_neither_tried_nor_unreachable() -> None:
     machines = Machines()
-    probes = Probes(machines.connect)
+    probes = Probes(machines.connect, Random(1))
     probes.want({"a"})
     await probes.check("a")
     assert probes.unreachable == {"a"}
@@ -97,7 +98,7 @@ async def test_who_is_not_wanted_any_more_is_neither_tried_nor_unreachable() -> 
 
 
 async def test_what_is_found_is_the_same_object_while_nothing_changes() -> None:
-    probes = Probes(Machines().connect)
+    probes = Probes(Machines().connect, Random(1))
     probes.want({"a"})
     await probes.check("a")
     found = probes.unreachable
@@ -107,9 +108,10 @@ async def test_what_is_found_is_the_same_object_while_nothing_changes() -> None:
 
 
 async def test_a_new_address_is_tried_before_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = {f"n{number}" for number in range(10)}
+    monkeypatch.setattr(probe, "MOST_PER_S", 10_000.0)
+    old = {f"n{number}" for number in range(100)}
     machines = Machines(*old, "new")
-    probes = Probes(machines.connect)
+    probes = Probes(machines.connect, Random(1))
     probes.want(old)
     async with running(probes):
         await until(lambda: machines.tried.keys() == old)
@@ -126,7 +128,7 @@ async def test_a_large_fleet_that_hangs_is_tried_at_a_bounded_rate_and_number(
     monkeypatch.setattr(probe, "_AT_ONCE", 8)
     machines = Machines()
     machines.hang = True
-    probes = Probes(machines.connect)
+    probes = Probes(machines.connect, Random(1))
     probes.want({f"n{number}" for number in range(1000)})
     async with running(probes):
         await until(lambda: machines.tried.total() >= 100)
@@ -139,7 +141,7 @@ async def test_each_address_is_tried_less_often_where_there_are_many(
     monkeypatch.setattr(probe, "MOST_PER_S", 100.0)
     addresses = {f"n{number}" for number in range(20)}
     machines = Machines(*addresses)
-    probes = Probes(machines.connect)
+    probes = Probes(machines.connect, Random(1))
     probes.want(addresses)
     began_s = time.monotonic()
     async with running(probes):

@@ -113,6 +113,7 @@ def test_lists_that_disagree_are_a_visible_conflict_and_the_first_counts(file: P
 def test_what_one_list_still_has_is_not_withdrawn_and_the_worst_check_counts(file: Path) -> None:
     bench = Bench(file)
     bench.watch.says(START_S, *fleet(1, 2, 9))
+    bench.names(START_S)
     bench.watch.says(START_S + 1, *fleet(2, 9), n2=Check.WARNING, n9=Check.MAINTENANCE)
     assert bench.told(START_S + 1) == {"n2": Told.WARNING, "n9": Told.MAINTENANCE}
     assert bench.names(START_S + 1) == ["n1", "n2", "n9"]
@@ -243,6 +244,20 @@ def test_nothing_empty_is_meant_while_a_source_has_not_answered() -> None:
     bench.watch.says(START_S + 1000.0)
     bench.names(START_S + 1000.0)
     assert bench.registry.first_discovery_done(START_S + 1000.0)
+
+
+async def test_the_first_roster_waits_until_every_name_was_asked_for() -> None:
+    bench = Bench()
+
+    async def look_up(host: str) -> Answer:
+        raise ResolveError(f"{host}: no such name")
+
+    first, second = fleet(1, 2)
+    bench.watch.says(START_S, first, replace(second, address="bad.example.org:80"))
+    bench.names(START_S)
+    assert not bench.registry.first_discovery_done(START_S)
+    await bench.registry.names.refresh(look_up, START_S)
+    assert bench.registry.first_discovery_done(START_S)
 
 
 def test_nothing_empty_is_meant_while_all_names_are_unresolved() -> None:
