@@ -46,6 +46,14 @@ def _ip_endpoint(value: str) -> str:
     return value
 
 
+def _node_endpoint(value: str) -> str:
+    """IP:PORT, or HOST:PORT with a name that nobody can take for an IP address."""
+    host = value.rpartition(":")[0]
+    if host.startswith("[") or ":" in host or host.rpartition(".")[2].isdecimal():
+        return _ip_endpoint(value)
+    return endpoint(value)
+
+
 #: A header's or a claim's name as it can stand in a list; Envoy has no header with a capital.
 _SOURCE = re.compile(r"body|header:[a-z0-9!#$%&'*+.^_`|~-]+|jwt:[A-Za-z0-9_.:/-]+")
 #: As many as the filter takes.
@@ -80,6 +88,9 @@ Sources = Annotated[
 ]
 Endpoint = Annotated[str, AfterValidator(endpoint), _pattern(rf"({_HOST.pattern}):{_PORT}")]
 IpEndpoint = Annotated[str, AfterValidator(_ip_endpoint), _pattern(f"{_IP}:{_PORT}")]
+NodeEndpoint = Annotated[
+    str, AfterValidator(_node_endpoint), _pattern(rf"({_HOST.pattern}):{_PORT}")
+]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 PositiveMs = Annotated[int, Field(gt=0, le=3_600_000)]
 
@@ -362,10 +373,15 @@ class NodeSettings(StrictSettings):
         )
 
 
+class ListedNodeSettings(NodeSettings):
+    #: A name is resolved by the control plane.
+    address: NodeEndpoint
+
+
 class NodeListFile(StrictSettings):
     """The discovery file."""
 
-    nodes: tuple[NodeSettings, ...] = Field((), strict=False)
+    nodes: tuple[ListedNodeSettings, ...] = Field((), strict=False)
 
     def contradictions(self) -> list[FieldError]:
         return _in_nodes(self.nodes)

@@ -18,8 +18,11 @@ from isocost import __version__, collector, first_roster, kept_answers, manual, 
 from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.config_source import Loaded, built_in
+from isocost.discovery.consul import ConsulWatch
+from isocost.discovery.listing import Watch
 from isocost.discovery.registry import Registry
 from isocost.discovery.telemetry_service import TelemetryService
+from isocost.discovery_status import discovery_status
 from isocost.errors import RejectedError, StartError, StateError
 from isocost.manual import Manual, Note, json_of
 from isocost.metrics import ControlPlaneMetrics
@@ -36,7 +39,6 @@ from isocost.schedule import ticks, ticks_of
 from isocost.status import (
     NodesPage,
     config_status,
-    discovery_status,
     envoy_status,
     fleet_gauges,
     push_status,
@@ -80,7 +82,9 @@ class ControlPlane:
         self._config = config
         self.reload = Reload(loaded or built_in(config), _LIVE, self._configure)
         self._started_s = time.monotonic()
-        self._registry = Registry(config.discovery, self._started_s)
+        consul = config.discovery.consul
+        self._watches: tuple[Watch, ...] = () if consul is None else (ConsulWatch(consul),)
+        self._registry = Registry(config.discovery, self._started_s, watches=self._watches)
         self._observer = FleetObserver(config.weight.latency_window_s, config.states.window_s)
         self._cache = Cache()
         self._open_streams = OpenStreams()
@@ -106,7 +110,8 @@ class ControlPlane:
             config, self._registry, self._observer, self._cache, kept, self._kept_names
         )
         self._nodes_pages = {
-            signals: NodesPage(self._pipeline, self._observer, signals) for signals in (False, True)
+            signals: NodesPage(self._pipeline, self._registry, self._observer, signals)
+            for signals in (False, True)
         }
         self._metrics = ControlPlaneMetrics(
             lambda: fleet_gauges(
@@ -143,7 +148,7 @@ class ControlPlane:
             "signals": signals_status(self._pipeline.latest, self._config.filter.policy),
             "stale_choices": self._observer.stale_choices,
             "answers": vars(self._observer.answers),
-            "discovery": discovery_status(self._registry),
+            "discovery": discovery_status(self._registry.state(time.monotonic())),
             "push": push_status(self._ads),
         }
 
@@ -170,9 +175,11 @@ class ControlPlane:
         if latest is None:
             reason = "no node is known yet"
         elif not latest.nodes:
-            reason = "no node is known: neither an agent nor a discovery file names one"
+            reason = "no node is known: neither an agent nor a list names one"
         elif (age_s := time.monotonic() - latest.at_s) * 1e3 > self._config.filter.max_table_age_ms:
             reason = f"the last table is {age_s:.1f} s old"
+        elif (old := self._registry.old_data(time.monotonic())) is not None:
+            reason = old
         else:
             return None
         return reason if self._failure is None else f"{reason}; ticks fail: {self._failure!r}"
@@ -236,6 +243,7 @@ class ControlPlane:
                     stop.wait(),
                     self._tick_forever(),
                     self.reload.run(),
+                    *self._discovering(),
                     *self._keeping(),
                 )
             ]
@@ -251,6 +259,13 @@ class ControlPlane:
         for end in ends:
             if isinstance(end, Exception):
                 raise end
+
+    def _discovering(self) -> list[Coroutine[Any, Any, None]]:
+        return [
+            self._registry.names.run(),
+            self._registry.probes.run(),
+            *(watch.run() for watch in self._watches),
+        ]
 
     def _keeping(self) -> list[Coroutine[Any, Any, None]]:
         work: list[Coroutine[Any, Any, None]] = []

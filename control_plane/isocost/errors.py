@@ -70,6 +70,10 @@ class StateError(IsocostError):
     """What must survive a restart could not be written; what was kept before is still there."""
 
 
+class ResolveError(IsocostError):
+    """A name has no address now, or nobody says."""
+
+
 class TelemetryError(IsocostError):
     """A telemetry source or an engine's metrics page could not be read."""
 

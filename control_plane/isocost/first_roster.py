@@ -30,7 +30,8 @@ class FirstRoster:
 
     def __init__(self, settle_s: float, expected: Set[str] = frozenset()) -> None:
         """``expected``: the nodes of the last roster, none if nobody knows. A fleet that is not
-        complete after ``settle_s`` is published as it is.
+        complete after ``settle_s`` is published as it is, unless it is empty: a source that has
+        lost all of a fleet that was there does not empty every Envoy.
         """
         self._settle_s = settle_s
         self._expected = expected
@@ -55,7 +56,8 @@ class FirstRoster:
             there = self._expected <= self._names
         else:
             there = bool(self._names) and now_s - self._grown_s >= QUIET_S
-        self._complete = there or self.settled(now_s)
+        meant = bool(self._names) or not self._expected
+        self._complete = there or (meant and self.settled(now_s))
         return self._complete
 
     def settled(self, now_s: float) -> bool:

@@ -24,6 +24,28 @@ _LONGEST_NAME = 128
 
 
 @dataclass(frozen=True)
+class SourceGauges:
+    """A list of nodes; NaN before its first answer."""
+
+    nodes: float
+    age_s: float
+    error: bool
+    held: int
+    refused: int
+
+
+@dataclass(frozen=True)
+class DiscoveryGauges:
+    """How discovery is. Sources are named in the configuration: there are few."""
+
+    sources: Mapping[str, SourceGauges]
+    conflicts: int
+    unresolved: int
+    stale_names: int
+    unreachable: int
+
+
+@dataclass(frozen=True)
 class FleetGauges:
     """What is read at the moment of a scrape: per node, per state, per reason, and totals."""
 
@@ -56,8 +78,7 @@ class FleetGauges:
     subscribers: int
     #: When the last table was built; None before the first.
     table_unix_s: float | None
-    discovery_conflicts: int
-    discovery_file_bad: bool
+    discovery: DiscoveryGauges
 
 
 _NODE_GAUGES: Sequence[tuple[str, str]] = (
@@ -94,7 +115,7 @@ class _One(Collector):
         yield self._family
 
 
-def _by(label: str, counts: Mapping[str, int], name: str, text: str) -> Metric:
+def _by(label: str, counts: Mapping[str, float], name: str, text: str) -> Metric:
     """A gauge with one label."""
     family = GaugeMetricFamily(name, text, labels=[label])
     for word, count in counts.items():
@@ -209,16 +230,58 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         "ADS streams that were closed because they asked for what is not served.",
         value=fleet.invalid_streams,
     )
-    yield GaugeMetricFamily(
-        "isocost_discovery_conflicts",
-        "Node names and addresses that are claimed twice.",
-        value=fleet.discovery_conflicts,
-    )
-    yield GaugeMetricFamily(
-        "isocost_discovery_file_error",
-        "1 = the discovery file of now cannot be used; the last good list stays.",
-        value=fleet.discovery_file_bad,
-    )
+    yield from _discovery(fleet.discovery)
+
+
+def _discovery(discovery: DiscoveryGauges) -> Iterator[Metric]:
+    sources = discovery.sources
+    for name, text, values in (
+        (
+            "source_nodes",
+            "Nodes on the source's last list; NaN before its first.",
+            {key: source.nodes for key, source in sources.items()},
+        ),
+        (
+            "source_age_seconds",
+            "Time since that list was last known to be current; NaN before its first.",
+            {key: source.age_s for key, source in sources.items()},
+        ),
+        (
+            "source_error",
+            "1 = the source cannot be used now; its last good list stays.",
+            {key: float(source.error) for key, source in sources.items()},
+        ),
+        (
+            "held_nodes",
+            "Nodes that the source says are lost, and that is not believed.",
+            {key: float(source.held) for key, source in sources.items()},
+        ),
+        (
+            "refused_entries",
+            "Entries of the source's last list that cannot be used.",
+            {key: float(source.refused) for key, source in sources.items()},
+        ),
+    ):
+        yield _by("source", values, f"isocost_discovery_{name}", text)
+    for name, text, count in (
+        ("conflicts", "Node names and addresses that are claimed twice.", discovery.conflicts),
+        (
+            "unresolved_nodes",
+            "Nodes that are not in the roster because their names have no IP address.",
+            discovery.unresolved,
+        ),
+        (
+            "stale_names",
+            "Names that cannot be resolved now; their last good addresses stay.",
+            discovery.stale_names,
+        ),
+        (
+            "unreachable_nodes",
+            "Nodes without an agent that refuse the control plane's connections.",
+            discovery.unreachable,
+        ),
+    ):
+        yield GaugeMetricFamily(f"isocost_discovery_{name}", text, value=count)
 
 
 class ControlPlaneMetrics:

@@ -61,6 +61,9 @@ _ELIGIBLE = [state for state in NodeState if state.eligible]
 #: Of a node that may serve none of its models.
 _NOTHING = Override(weight=0.0)
 
+#: A roster is not waited for because of these.
+_NOT_THERE = (Reason.AGENT_SILENT, Reason.WITHDRAWN, Reason.UNREACHABLE)
+
 log = logging.getLogger(__name__)
 
 
@@ -92,11 +95,11 @@ class Latest:
 
     @property
     def heard_of(self) -> frozenset[str]:
-        """The names of all nodes but those whose agents are silent."""
+        """The names of all nodes but those that are not there, as far as anybody can tell."""
         return frozenset(
             node.name
             for node, standing in zip(self.nodes, self.decision.state.standings, strict=True)
-            if standing.reason is not Reason.AGENT_SILENT
+            if standing.reason not in _NOT_THERE
         )
 
 
@@ -219,6 +222,7 @@ class Pipeline:
             # Those of the first roster were there before this process, however late it is.
             adopting=self.latest is None or not self._first.settled(now_s),
             guarded=scored.guarded,
+            discovered=view.discovered,
         )
         self._note(state.transitions)
         _log_findings(state.hardware)

@@ -15,6 +15,7 @@ import numpy as np
 
 from isocost.config import Policy
 from isocost.discovery.registry import Registry
+from isocost.discovery_status import discovery_gauges, unresolved_rows
 from isocost.manual import Manual, json_of
 from isocost.metrics import FleetGauges
 from isocost.model import Signal
@@ -48,8 +49,11 @@ class NodesPage:
     ``signals``: with every signal of every node.
     """
 
-    def __init__(self, pipeline: Pipeline, observer: FleetObserver, signals: bool) -> None:
+    def __init__(
+        self, pipeline: Pipeline, registry: Registry, observer: FleetObserver, signals: bool
+    ) -> None:
         self._pipeline = pipeline
+        self._registry = registry
         self._observer = observer
         self._signals = signals
         self._making = asyncio.Lock()
@@ -69,7 +73,11 @@ class NodesPage:
                         await asyncio.sleep(0)
                         pause_s = time.perf_counter() + _AT_ONCE_S
                 unseen = json.dumps(unseen_rows(latest, manual), allow_nan=False)
-                self._text = f'{{"nodes": [{", ".join(rows)}], "unseen": {unseen}}}'
+                unresolved = json.dumps(unresolved_rows(self._registry.state(time.monotonic())))
+                self._text = (
+                    f'{{"nodes": [{", ".join(rows)}], "unseen": {unseen}, '
+                    f'"unresolved": {unresolved}}}'
+                )
                 self._of = latest, manual
             return self._text
 
@@ -185,11 +193,6 @@ def unseen_rows(latest: Latest | None, manual: Manual) -> list[dict[str, object]
         for name, by_hand in sorted(manual.nodes.items())
         if name not in known
     ]
-
-
-def discovery_status(registry: Registry) -> dict[str, object]:
-    """What is claimed twice, and why the discovery file of now is not in use (null: it is)."""
-    return {"conflicts": list(registry.conflicts[:LISTED]), "file_error": registry.file_error}
 
 
 def envoy_status(observer: FleetObserver) -> dict[str, dict[str, object]]:
@@ -338,8 +341,7 @@ def fleet_gauges(
         invalid_streams=ads.invalid_streams,
         subscribers=len(ads.clients()),
         table_unix_s=None if latest is None else latest.at_unix_s,
-        discovery_conflicts=len(registry.conflicts),
-        discovery_file_bad=registry.file_error is not None,
+        discovery=discovery_gauges(registry.state(time.monotonic())),
     )
 
 

@@ -59,6 +59,9 @@ def run(args: argparse.Namespace) -> int:
     for node in answer["unseen"]:
         text = f"not there, but set by hand: {node['name']}: {_by_hand(node, now_unix_s)}"
         print(printable(text))
+    for node in answer["unresolved"]:
+        text = f"not in the roster: {node['name']} at {node['address']}: {node['error']}"
+        print(printable(text))
     return 0
 
 

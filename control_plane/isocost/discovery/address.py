@@ -6,6 +6,21 @@ import ipaddress
 import socket
 
 
+def split(address: str) -> tuple[str, int]:
+    """Host, without brackets, and port of HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def is_ip(address: str) -> bool:
+    """Is the host of HOST:PORT an IP address, and no name?"""
+    try:
+        ipaddress.ip_address(split(address)[0])
+    except ValueError:
+        return False
+    return True
+
+
 def canonical(address: str) -> str:
     """``address``, an IP:PORT, in Envoy's form. ValueError: it has no such form."""
     host, _, port = address.rpartition(":")

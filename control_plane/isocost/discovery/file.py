@@ -8,14 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from isocost.config import NodeListFile, NodeSettings
+from isocost.config import ListedNodeSettings, NodeListFile
 from isocost.config_file import load
-from isocost.discovery.address import canonical
+from isocost.discovery.address import canonical, is_ip
+from isocost.discovery.listing import Listed, Listing, Source
 from isocost.errors import ConfigError, FieldError
 from isocost.model import Node
 
 #: A node in a file has no known start: the epoch of its instance is this.
 NO_EPOCH = 0
+#: What the source is called.
+NAME = "file"
 #: A list that lost nodes must still say so after this long: a tool that writes it piece by piece,
 #: or clears it first, is done by then.
 SETTLE_S = 5.0
@@ -30,18 +33,27 @@ class FileNodes:
     SETTLE_S apart, or until another one has its name or address.
     """
 
-    def __init__(self, path: Path, apart: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self, path: Path, apart: Callable[[Callable[[], None]], None], now_s: float
+    ) -> None:
         """``apart`` runs a reading without holding up the caller: a large file takes seconds."""
         self._path = path
         self._apart = apart
         self._reading = False
         self._seen = _identity(path)
         self._listed = _read(path)
+        self._confirmed_s = now_s
         # When to read again to let go of nodes that the list lost; None = it lost none.
         self._settled_s: float | None = None
         self.nodes: tuple[Node, ...] = self._listed
+        self._listing = _listing(self._listed)
         #: Why the file of now is not the one in use; None = it is.
         self.error: ConfigError | None = None
+
+    @property
+    def source(self) -> Source:
+        error = None if self.error is None else str(self.error)
+        return Source(NAME, self._listing, self._confirmed_s, error)
 
     def refresh(self, now_s: float) -> None:
         """Begin to read the file if it changed or has to say again what it lost; ``nodes`` changes
@@ -52,6 +64,8 @@ class FileNodes:
         seen = _identity(self._path)
         settled = self._settled_s is not None and now_s >= self._settled_s
         if seen == self._seen and not settled:
+            if self.error is None:
+                self._confirmed_s = now_s
             return
         self._seen = seen
         self._reading = True
@@ -72,12 +86,19 @@ class FileNodes:
                 self._settled_s = None
             elif self._settled_s is None or listed != self._listed:
                 self._settled_s = now_s + SETTLE_S
-            self._listed, self.nodes, self.error = listed, listed + lost, None
+            self._listed, self.error, self._confirmed_s = listed, None, now_s
+            if listed + lost != self.nodes:
+                self.nodes = listed + lost
+                self._listing = _listing(self.nodes)
             log.info("%s: %d nodes", self._path, len(listed))
             if lost:
                 log.warning("%s: kept until it says so again: %d nodes", self._path, len(lost))
         finally:
             self._reading = False
+
+
+def _listing(nodes: tuple[Node, ...]) -> Listing:
+    return Listing(tuple(map(Listed, nodes)))
 
 
 def _lost(held: tuple[Node, ...], listed: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -108,9 +129,12 @@ def _read(path: Path) -> tuple[Node, ...]:
     return tuple(_node(item, path) for item in settings.nodes)
 
 
-def _node(item: NodeSettings, path: Path) -> Node:
+def _node(item: ListedNodeSettings, path: Path) -> Node:
+    node = item.node(NO_EPOCH)
+    if not is_ip(item.address):
+        return node
     try:
-        return replace(item.node(NO_EPOCH), address=canonical(item.address))
+        return replace(node, address=canonical(item.address))
     except ValueError as error:
         refused = FieldError("nodes.*.address", item.address, str(error))
         raise ConfigError(str(path), [refused]) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Protocol
 
 from isocost.model import Node
 
@@ -52,3 +53,13 @@ class Source:
     listing: Listing | None
     confirmed_s: float
     error: str | None = None
+
+
+class Watch(Protocol):
+    """Follows a source."""
+
+    @property
+    def source(self) -> Source: ...
+
+    async def run(self) -> None:
+        """Follow it until cancelled; what goes wrong there is its ``error``."""

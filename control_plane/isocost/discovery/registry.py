@@ -3,76 +3,41 @@
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from isocost.config import DiscoverySettings
 from isocost.discovery.announce import Announcement, Announcements, Conflict
 from isocost.discovery.file import FileNodes, in_thread
+from isocost.discovery.held import Held
+from isocost.discovery.listing import Source, Watch
+from isocost.discovery.merge import Merged, merge
+from isocost.discovery.names import Names
+from isocost.discovery.probe import Probes
 from isocost.discovery.report import AgentReport
-from isocost.model import Node, NodeSample
-from isocost.score.columns import Floats
+from isocost.discovery.state import DiscoveryState, SourceState
+from isocost.discovery.view import FleetView
+from isocost.model import Node
+from isocost.weight.told import Discovered
 
 #: How often the discovery file is looked at.
 FILE_PERIOD_S = 1.0
 
+#: Nodes that only a list knows are steered by what it said last: this much later they may well be
+#: other ones. A restart of Consul, or an election, takes a minute.
+OLD_S = 300.0
+
 log = logging.getLogger(__name__)
 
 
-class NodeView(NamedTuple):
-    """One node as discovery sees it.
-
-    ``sample_age_s`` is the time since the sample arrived, infinite without one;
-    ``clock_offset_s`` is the node's clock less this machine's, NaN without a sample.
-    """
-
-    node: Node
-    sample: NodeSample | None
-    sample_age_s: float
-    clock_offset_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class FleetView:
-    """All nodes as discovery sees them, [n] each: what NodeView has of one. ``nodes`` is the same
-    object while these are the same nodes.
-    """
-
-    nodes: tuple[Node, ...]
-    samples: tuple[NodeSample | None, ...]
-    ages_s: Floats
-    clock_offsets_s: Floats
-
-    def __len__(self) -> int:
-        return len(self.nodes)
-
-    def __iter__(self) -> Iterator[NodeView]:
-        """One by one."""
-        columns = self.nodes, self.samples, self.ages_s.tolist(), self.clock_offsets_s.tolist()
-        return map(NodeView, *columns)
-
-
-class _Unheard:
-    """Stands in for the announcement of a node that nobody announced."""
-
-    sample = None
-    arrived_s = -math.inf
-    clock_offset_s = math.nan
-
-
-_UNHEARD = _Unheard()
-
-
 class Registry:
-    """Announced nodes and those of the file. ``started_s`` is monotonic, as every ``now_s``.
+    """Announced nodes and those of the lists. ``started_s`` is monotonic, as every ``now_s``.
 
     A node of both is the announced one: its agent knows instance and address. When that agent is
-    silent for so long that it is forgotten, the file is again all that is known.
+    silent for so long that it is forgotten, the list is again all that is known.
     """
 
     def __init__(
@@ -80,28 +45,36 @@ class Registry:
         settings: DiscoverySettings,
         started_s: float,
         apart: Callable[[Callable[[], None]], None] = in_thread,
+        watches: Sequence[Watch] = (),
     ) -> None:
         """ConfigError: the discovery file cannot be used. ``apart``: see FileNodes."""
         self._announcements = Announcements(
             settings.lost_after_ms / 1e3, settings.forget_after_ms / 1e3
         )
-        self._file = None if settings.file is None else FileNodes(Path(settings.file), apart)
+        self._file = (
+            None if settings.file is None else FileNodes(Path(settings.file), apart, started_s)
+        )
+        self._watches = tuple(watches)
+        #: A file has said twice what it lost: that is believed.
+        self._held = [Held(source.name, 1.0) for source in self._file_sources()]
+        self._held += [Held(watch.source.name) for watch in watches]
+        self.names = Names()
+        self.probes = Probes()
         self._looked_s = started_s
         self._settled_s = started_s + settings.settle_ms / 1e3
-        self._known = self._file is not None and bool(self._file.nodes)
+        self._announced = False
+        self._claims: Mapping[str, Announcement] = {}
         self._conflicts: frozenset[Conflict] = frozenset()
-        self._merged: _Merged | None = None
+        #: What the fleet is made of, as identities, and the fleet.
+        self._parts: tuple[object, ...] = ()
+        self._merged: Merged = merge({}, (), self.names.address)
+        self._said: tuple[object, ...] = ()
+        self._discovered: Discovered | None = None
 
     @property
-    def conflicts(self) -> tuple[str, ...]:
-        """What was claimed twice at the last view."""
-        return tuple(sorted(str(conflict) for conflict in self._conflicts))
-
-    @property
-    def file_error(self) -> str | None:
-        """Why the discovery file of now is not the one in use; None = it is, or there is none."""
-        error = None if self._file is None else self._file.error
-        return None if error is None else str(error)
+    def sources(self) -> tuple[Source, ...]:
+        """The file's and the watched ones, as they are now."""
+        return (*self._file_sources(), *(watch.source for watch in self._watches))
 
     def configure(self, settings: DiscoverySettings) -> None:
         """Take the times of other settings: the sources stay what they are."""
@@ -110,36 +83,107 @@ class Registry:
     def receive(self, report: AgentReport, now_s: float) -> None:
         """Take what an agent reported."""
         self._announcements.receive(report, now_s)
-        self._known = self._known or bool(report.samples)
+        self._announced = self._announced or bool(report.samples)
 
     def first_discovery_done(self, now_s: float) -> bool:
-        """Nodes are known, or there was time enough for them to show: an empty list is meant."""
-        return self._known or now_s >= self._settled_s
+        """Are the nodes known, or was there time enough for them to show, so that an empty list is
+        meant? A source that has not answered yet, or a name that is not resolved, may have nodes.
+        """
+        listings = [source.listing for source in self.sources]
+        known = self._announced or any(listing and listing.nodes for listing in listings)
+        waiting = None in listings or self.names.untried
+        if not self._merged.nodes and (None in listings or self._merged.unresolved):
+            return False
+        return (known and not waiting) or now_s >= self._settled_s
 
     def view(self, now_s: float) -> FleetView:
         """Every known node, sorted by name, each name and each address once."""
-        announced = self._announcements.announced(now_s)
-        for forgotten in announced.forgotten:
-            log.warning("%s", forgotten)
-        listed, merged = self._file_nodes(now_s), self._merged
-        if merged is None or not merged.of(announced.nodes, listed):
-            merged = self._merged = _merge(announced.nodes, listed)
-        self._log(announced.conflicts | merged.conflicts)
+        merged = self._follow(now_s)
         claims = merged.claims
         return FleetView(
             merged.nodes,
             tuple([claim.sample for claim in claims]),
             now_s - np.array([claim.arrived_s for claim in claims], dtype=np.float64),
             np.array([claim.clock_offset_s for claim in claims], dtype=np.float64),
+            self._discovered,
         )
 
-    def _file_nodes(self, now_s: float) -> tuple[Node, ...]:
-        if self._file is None:
-            return ()
-        if now_s - self._looked_s >= FILE_PERIOD_S:
+    def state(self, now_s: float) -> DiscoveryState:
+        """How discovery itself is, as of the last view."""
+        return DiscoveryState(
+            conflicts=tuple(sorted(str(conflict) for conflict in self._conflicts)),
+            sources=tuple(
+                SourceState(source, held.doubted, self._without_agent(held, now_s), now_s)
+                for source, held in zip(self.sources, self._held, strict=True)
+            ),
+            unresolved={
+                name: (address, self.names.error(address))
+                for name, address in self._merged.unresolved.items()
+            },
+            stale_names=self.names.stale,
+            unreachable=tuple(
+                node.name for node in self._merged.nodes if self._refuses(node.address)
+            ),
+        )
+
+    def old_data(self, now_s: float) -> str | None:
+        """Why nodes are steered by what may not be true any more; None: they are not."""
+        for source, held in zip(self.sources, self._held, strict=True):
+            age_s = now_s - source.confirmed_s
+            if age_s <= OLD_S:
+                continue
+            listed = sum(item.listed for item in held.kept)
+            if self._without_agent(held, now_s) > listed / 2:
+                return (
+                    f"the nodes of {source.name} are as of {age_s:.0f} s ago, and most of them "
+                    f"have no agent that speaks: {source.error or 'it does not answer'}"
+                )
+        return None
+
+    def _file_sources(self) -> tuple[Source, ...]:
+        return () if self._file is None else (self._file.source,)
+
+    def _follow(self, now_s: float) -> Merged:
+        """Bring the fleet up to date; most ticks change nothing of it."""
+        announced = self._announcements.announced(now_s)
+        self._claims = announced.nodes
+        for forgotten in announced.forgotten:
+            log.warning("%s", forgotten)
+        if self._file is not None and now_s - self._looked_s >= FILE_PERIOD_S:
             self._looked_s = now_s
             self._file.refresh(now_s)
-        return self._file.nodes
+
+        def gone(node: Node) -> bool:
+            claim = announced.nodes.get(node.name)
+            if claim is not None and not self._announcements.lost(claim, now_s):
+                return False
+            # An agent that stops takes its nodes off the list, and says nothing of the engines.
+            address = (
+                self.names.address(node.address) if claim is None else claim.sample.node.address
+            )
+            return self._refuses(address)
+
+        for source, held in zip(self.sources, self._held, strict=True):
+            held.take(source.listing, gone, announced.nodes, now_s)
+        parts = (announced.nodes, self.names.version, *(held.kept for held in self._held))
+        if not _same(parts, self._parts):
+            lists = [(held.name, held.kept) for held in self._held]
+            self._parts, self._merged = parts, merge(announced.nodes, lists, self.names.address)
+            self.names.want(self._merged.hosts)
+            self.probes.want(self._merged.probed)
+        said = (self._merged, self.probes.unreachable)
+        if not _same(said, self._said):
+            self._said, self._discovered = said, self._merged.discovered(self.probes.unreachable)
+        self._log(announced.conflicts | self._merged.conflicts)
+        return self._merged
+
+    def _refuses(self, address: str | None) -> bool:
+        return address in self.probes.unreachable
+
+    def _without_agent(self, held: Held, now_s: float) -> int:
+        """How many of its nodes no agent speaks for now."""
+        claims = [self._claims.get(item.node.name) for item in held.kept if item.listed]
+        return sum(claim is None or self._announcements.lost(claim, now_s) for claim in claims)
 
     def _log(self, conflicts: frozenset[Conflict]) -> None:
         for conflict in sorted(map(str, conflicts - self._conflicts)):
@@ -149,42 +193,6 @@ class Registry:
         self._conflicts = conflicts
 
 
-@dataclass(frozen=True, slots=True)
-class _Merged:
-    """What is ``announced`` and what the file ``listed`` as one list sorted by name."""
-
-    announced: Mapping[str, Announcement]
-    listed: tuple[Node, ...]
-    nodes: tuple[Node, ...]
-    claims: tuple[Announcement | _Unheard, ...]
-    conflicts: frozenset[Conflict]
-
-    def of(self, announced: Mapping[str, Announcement], listed: tuple[Node, ...]) -> bool:
-        """Is it made of these very objects?"""
-        return self.announced is announced and self.listed is listed
-
-
-def _merge(announced: Mapping[str, Announcement], listed: tuple[Node, ...]) -> _Merged:
-    """Add the nodes of the file that nobody announced."""
-    nodes = {name: claim.sample.node for name, claim in announced.items()}
-    addresses = {name: node.address for name, node in nodes.items()}
-    holders = {address: name for name, address in addresses.items()}
-    conflicts: set[Conflict] = set()
-    for node in listed:
-        address, holder = addresses.get(node.name), holders.get(node.address)
-        if address is not None and address != node.address:
-            conflicts.add(Conflict(f"node {node.name}", "its agent", "the file's other address"))
-        elif address is None and holder is not None:
-            conflicts.add(
-                Conflict(f"address {node.address}", f"node {holder}", f"the file's {node.name}")
-            )
-        elif address is None:
-            nodes[node.name], addresses[node.name] = node, node.address
-    names = sorted(nodes)
-    return _Merged(
-        announced,
-        listed,
-        tuple(nodes[name] for name in names),
-        tuple(announced.get(name, _UNHEARD) for name in names),
-        frozenset(conflicts),
-    )
+def _same(parts: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    """Are they made of the very same objects?"""
+    return len(parts) == len(others) and all(map(operator.is_, parts, others))

@@ -37,18 +37,18 @@ class TelemetryService:
     async def _report(
         self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> telemetry_pb2.TelemetryAck:
-        return await self._open_streams.read(self._read(requests, context), context)
+        try:
+            return await self._open_streams.read(self._read(requests), context)
+        except TelemetryError as error:
+            # Not in the task that reads: a stop in the middle of it would abort once more.
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            raise
 
-    async def _read(
-        self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
-    ) -> telemetry_pb2.TelemetryAck:
+    async def _read(self, requests: AsyncIterator[bytes]) -> telemetry_pb2.TelemetryAck:
         reader = ReportReader()
         refused: tuple[str, ...] = ()
         async for data in requests:
-            try:
-                report = reader.read(data, time.time())
-            except TelemetryError as error:
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            report = reader.read(data, time.time())
             self._registry.receive(report, time.monotonic())
             if report.refused != refused:
                 refused = report.refused

@@ -59,21 +59,21 @@ def add_to(
     """Serve the observation stream."""
     streams = open_streams or OpenStreams()
 
-    async def read(
-        requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
-    ) -> observation_pb2.ObservationAck:
+    async def read(requests: AsyncIterator[bytes]) -> observation_pb2.ObservationAck:
         async for data in requests:
-            try:
-                message = observation_pb2.ObservationReport.FromString(data)
-            except DecodeError:
-                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not an ObservationReport")
+            message = observation_pb2.ObservationReport.FromString(data)
             take(message, observer, time.monotonic())
         return observation_pb2.ObservationAck()
 
     async def report(
         requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> observation_pb2.ObservationAck:
-        return await streams.read(read(requests, context), context)
+        try:
+            return await streams.read(read(requests), context)
+        except DecodeError:
+            # Not in the task that reads: a stop in the middle of it would abort once more.
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not an ObservationReport")
+            raise
 
     handler = grpc.stream_unary_rpc_method_handler(
         report, response_serializer=observation_pb2.ObservationAck.SerializeToString

@@ -49,10 +49,18 @@ class Trial:
 
 def ejected(past: Ejections, now_s: float, settings: StateSettings) -> Ejections:
     """The node is out from now on, for twice as long as the last time unless that is long ago."""
-    forgotten = now_s - past.until_s > settings.eject_forget_s
-    count = 1 if forgotten else past.count + 1
+    count = 1 if forgotten(past, now_s, settings) else past.count + 1
+    return Ejections(count, now_s + length_s(count, settings), pending=True)
+
+
+def forgotten(past: Ejections, now_s: float, settings: StateSettings) -> bool:
+    return now_s - past.until_s > settings.eject_forget_s
+
+
+def length_s(count: int, settings: StateSettings) -> float:
+    """How long the ejection lasts that is the ``count``-th in a row."""
     length_s = settings.eject_base_s * 2.0 ** min(count - 1, _MOST_DOUBLINGS)
-    return Ejections(count, now_s + min(length_s, settings.eject_max_s), pending=True)
+    return min(length_s, settings.eject_max_s)
 
 
 def trial_failed(trial: Trial, served: Served) -> bool:

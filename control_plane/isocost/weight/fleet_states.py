@@ -26,15 +26,24 @@ from isocost.weight.life_table import (
     FAULTS,
     NO_DOUBT,
     NO_FAULT,
+    UNREACHABLE,
     Codes,
     LifeTable,
     News,
 )
 from isocost.weight.lifecycle import Facts, Life, begin_trial, eject, first_life, let_in, step
-from isocost.weight.limits import Groups, Limits, collector_is_stale, host_numbers, worst_first
+from isocost.weight.limits import (
+    Groups,
+    Limits,
+    collector_is_stale,
+    host_numbers,
+    without_room,
+    worst_first,
+)
 from isocost.weight.progress import ProgressWatch
 from isocost.weight.slow_start import ramp
 from isocost.weight.standing import Reason, Standing, Transition
+from isocost.weight.told import STREAM_SILENT_S, Discovered, Told, faults, refusing
 
 _DOUBT_OF: dict[int, Reason | None] = {
     NO_DOUBT: None,
@@ -147,8 +156,11 @@ class FleetStates:
         now_s: float,
         adopting: bool,
         guarded: Guarded = NOTHING_GUARDED,
+        discovered: Discovered | None = None,
     ) -> FleetState:
-        """The states at ``now_s``. ``adopting``: nodes that are new here were serving already."""
+        """The states at ``now_s``. ``adopting``: nodes that are new here were serving already.
+        ``discovered``: None, no list and no probe says anything of any node.
+        """
         before: dict[int, Standing | None] = {}
         if nodes != self._nodes:
             self._follow(nodes, observed, now_s, adopting, before)
@@ -160,6 +172,7 @@ class FleetStates:
             observed,
             orders,
             guarded,
+            discovered,
             now_s,
         )
         table = self._table
@@ -222,6 +235,7 @@ class FleetStates:
         observed: Observed,
         orders: Orders,
         guarded: Guarded,
+        discovered: Discovered | None,
         now_s: float,
     ) -> _Seen:
         watched = np.array([sample is not None for sample in samples], dtype=np.bool_)
@@ -245,9 +259,21 @@ class FleetStates:
         fault = np.where(down, ENGINE_DOWN, NO_FAULT)
         fault[silent & ~stale] = AGENT_SILENT
         drain_age_s = self._drain_ages_s(nodes, orders)
+        warned = unreachable = np.zeros_like(watched)
+        if discovered is not None:
+            warned = discovered.told == Told.WARNING
+            by_list = faults(discovered, watched & (ages_s <= STREAM_SILENT_S), stale)
+            fault = np.where(by_list != NO_FAULT, by_list, fault)
+            present = (fault == NO_FAULT) & np.isnan(drain_age_s)
+            # Who answers a gateway is there.
+            refuses = discovered.unreachable & ~watched & present & (observed.recent.good <= 0.0)
+            limits = self._limits_of_facts(present, orders)
+            most = self._settings.max_out_fraction * np.count_nonzero(present)
+            gone, unreachable = refusing(refuses, table.state == NodeState.LOST, limits, most)
+            fault[gone] = UNREACHABLE
         hardware = self._hardware.tick(self._nodes, samples, ages_s.tolist(), now_s)
         present = (fault == NO_FAULT) & np.isnan(drain_age_s)
-        acts, doubtful = self._limited(nodes, hardware.action, present, orders)
+        acts, doubtful = self._limited(hardware.action, present, orders)
         found = evidence(observed, now_s, self._settings)
         progress = self._progress.update(telemetry, ages_s, observed, now_s)
         return _Seen(
@@ -261,7 +287,7 @@ class FleetStates:
                 empty=self._empty(samples, ages_s, observed),
                 has_telemetry=watched,
                 hardware=acts,
-                doubt=self._doubts(guarded, stale, doubtful),
+                doubt=self._doubts(guarded, stale, doubtful, warned, unreachable),
                 poor=found.poor,
                 stalled=progress.stalled,
                 stuck=progress.stuck,
@@ -272,9 +298,15 @@ class FleetStates:
             orders=orders,
         )
 
-    def _limited(
-        self, nodes: Sequence[Node], action: Codes, present: Flags, orders: Orders
-    ) -> tuple[Codes, Flags]:
+    def _limits_of_facts(self, present: Flags, orders: Orders) -> Limits:
+        """The room for what is found by other means than answers. Who is put aside by judgement
+        has a limit of its own, but is nobody to rely on.
+        """
+        none = np.zeros_like(present)
+        unusable = _held(self._nodes, orders) | self._table.out
+        return Limits(self._groups, none, present, unusable, none, self._settings)
+
+    def _limited(self, action: Codes, present: Flags, orders: Orders) -> tuple[Codes, Flags]:
         """What hardware does to each node, and which ones it would put out beyond the limits.
 
         A driver or an agent that reports nonsense everywhere must not empty the fleet. Those that
@@ -284,27 +316,34 @@ class FleetStates:
         acts = np.where(wanted, action, Action.IGNORE).astype(np.int8)
         doubtful = np.zeros_like(wanted)
         if wanted.any():
-            table, none = self._table, np.zeros_like(wanted)
-            # Who is put aside by judgement has a limit of its own, but is nobody to rely on.
-            unusable = _held(nodes, orders) | table.out
-            limits = Limits(self._groups, none, present, unusable, none, self._settings)
+            table, limits = self._table, self._limits_of_facts(present, orders)
             order = sorted(
                 np.flatnonzero(wanted).tolist(),
                 key=lambda index: (not table.hardware[index], -action[index], index),
             )
-            doubtful[[index for index in order if not limits.put_out(index)]] = True
+            doubtful = without_room(limits, order, len(wanted))
             acts[doubtful] = Action.IGNORE
         return acts, doubtful
 
-    def _doubts(self, guarded: Guarded, collector_stale: Flags, hardware_doubtful: Flags) -> Codes:
+    def _doubts(
+        self,
+        guarded: Guarded,
+        collector_stale: Flags,
+        hardware_doubtful: Flags,
+        warned: Flags,
+        unreachable: Flags,
+    ) -> Codes:
         """The strongest doubt of each node. What its numbers say of it is believed where it does
         its full work: half of a share could be more than the ramp of a node that warms.
         """
         table = self._table
         doubt = np.full(len(table.lives), NO_DOUBT, dtype=np.int8)
+        full = (table.state == NodeState.SERVING) | (table.state == NodeState.SUSPECT)
+        doubt[warned & full] = DOUBT_CODES[Reason.CHECK_WARNING]
         for index, reason in guarded.doubts.items():
-            if table.state[index] in (NodeState.SERVING, NodeState.SUSPECT):
+            if full[index]:
                 doubt[index] = DOUBT_CODES[reason]
+        doubt[unreachable] = DOUBT_CODES[Reason.UNREACHABLE]
         doubt[collector_stale] = DOUBT_CODES[Reason.COLLECTOR_STALE]
         doubt[hardware_doubtful] = DOUBT_CODES[Reason.HARDWARE]
         return doubt

@@ -16,8 +16,19 @@ from isocost.weight.evidence import Flags
 from isocost.weight.lifecycle import DOUBTS, DRAIN_SETTLE_S, Life, due_s
 from isocost.weight.standing import Reason
 
-FAULTS = (None, Reason.ENGINE_DOWN, Reason.AGENT_SILENT)
-NO_FAULT, ENGINE_DOWN, AGENT_SILENT = range(3)
+FAULTS = (
+    None,
+    Reason.ENGINE_DOWN,
+    Reason.AGENT_SILENT,
+    Reason.UNREACHABLE,
+    Reason.WITHDRAWN,
+    Reason.CHECK_LATE,
+    Reason.CHECK_CRITICAL,
+    Reason.MAINTENANCE,
+)
+NO_FAULT, ENGINE_DOWN, AGENT_SILENT, UNREACHABLE, WITHDRAWN, CHECK_LATE, CHECK_CRITICAL = range(7)
+MAINTENANCE = 7
+_FAULT_CODES = {reason: code for code, reason in enumerate(FAULTS)}
 
 NO_DOUBT = 0
 #: Reasons for doubt as numbers.
@@ -98,14 +109,14 @@ class LifeTable:
         self.trial[index] = life.trial is not None
         self._due_s[index] = due_s(life, self._settings)
         self._poor_s[index] = life.poor_s
-        lost, suspect = life.state is NodeState.LOST, life.state is NodeState.SUSPECT
-        self._fault[index] = FAULTS.index(reason) if lost else NO_FAULT
+        suspect = life.state is NodeState.SUSPECT
+        out = not life.state.eligible
+        self._fault[index] = _FAULT_CODES.get(reason, NO_FAULT) if out else NO_FAULT
         self._cause[index] = _CAUSES.get(reason, _NO_CAUSE) if suspect else _NO_CAUSE
         self._drain[index] = _DRAINS.get(reason, _DRAINING)
         self._untold[index] = reason is Reason.NO_TELEMETRY
         self.hardware[index] = life.out_by_hardware
-        draining = life.state is NodeState.DRAINING
-        self._ordered[index] = draining and not life.out_by_hardware
+        self._ordered[index] = life.state is NodeState.DRAINING and reason in _DRAINS
         self.doubt[index] = DOUBT_CODES.get(reason, NO_DOUBT) if suspect else NO_DOUBT
         if life.trial is not None:
             self._good[index] = life.trial.before.good

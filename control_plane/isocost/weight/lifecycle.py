@@ -15,6 +15,8 @@ from isocost.weight.ejection import (
     Served,
     Trial,
     ejected,
+    forgotten,
+    length_s,
     trial_failed,
     trial_passed,
 )
@@ -26,7 +28,20 @@ DRAIN_SETTLE_S = 1.0
 
 
 #: Why a node is a suspect for as long as that is true, see Facts.doubt.
-DOUBTS = (Reason.COLLECTOR_STALE, Reason.HARDWARE, Reason.ANOMALY, Reason.JITTER)
+DOUBTS = (
+    Reason.COLLECTOR_STALE,
+    Reason.HARDWARE,
+    Reason.ANOMALY,
+    Reason.JITTER,
+    Reason.CHECK_WARNING,
+    Reason.UNREACHABLE,
+)
+
+#: It was out because the way to it is broken, which was no flapping of its own.
+_BROKEN_WAY = (Reason.UNREACHABLE, Reason.COLLECTOR_STALE)
+
+#: Faults that may come and go every second: their end counts when it has lasted.
+DAMPED = (Reason.CHECK_CRITICAL, Reason.CHECK_LATE, Reason.UNREACHABLE)
 
 _HARDWARE = {
     Action.EJECT: Standing(NodeState.EJECTED, Reason.HARDWARE),
@@ -71,11 +86,12 @@ class Life:
 class Facts:
     """What is true of a node at one tick.
 
-    ``fault``: why it is lost, whatever else is true. ``drain_age_s``: time since the order to
-    drain, None without one. ``empty``: gateways and engine agree that nothing is open there, and
-    both are known. ``hardware``: to drain or to eject for what the health table found, where the
-    limits allow it. ``doubt``: why it is a suspect for as long as that is true, whatever it
-    answers, one of DOUBTS. ``stalled`` and ``stuck``: see Progress; ``poor``: see Evidence.
+    ``fault``: why it is lost, or drains for maintenance, whatever else is true. ``drain_age_s``:
+    time since the order to drain, None without one. ``empty``: gateways and engine agree that
+    nothing is open there, and both are known. ``hardware``: to drain or to eject for what the
+    health table found, where the limits allow it. ``doubt``: why it is a suspect for as long as
+    that is true, whatever it answers, one of DOUBTS. ``stalled`` and ``stuck``: see Progress;
+    ``poor``: see Evidence.
     """
 
     fault: Reason | None = None
@@ -103,6 +119,8 @@ def due_s(life: Life, settings: StateSettings) -> float:
     """
     if life.trial is not None:
         return life.trial.since_s + settings.trial_quiet_s
+    if life.standing.reason is Reason.CHECK_RECOVERING:
+        return life.ejections.until_s
     match life.state:
         case NodeState.WARMING:
             return life.since_s + settings.slow_start_s
@@ -119,12 +137,12 @@ def step(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Lif
     if facts.drain_age_s is not None:
         return _drain(life, facts, facts.drain_age_s, now_s, settings)
     if facts.fault is not None:
-        return _enter(life, NodeState.LOST, facts.fault, now_s)
+        return _out_by_fault(life, facts.fault, now_s, settings)
     if facts.hardware in _HARDWARE:
         standing = _HARDWARE[facts.hardware]
         return _enter(life, standing.state, standing.reason, now_s)
     if life.state in (NodeState.LOST, NodeState.DRAINING) or life.out_by_hardware:
-        return _come_back(life, facts, now_s)
+        return _come_back(life, facts, now_s, settings)
     return _present(life, facts, now_s, settings)
 
 
@@ -188,8 +206,27 @@ def _drain(
     return _enter(life, NodeState.DRAINING, reason, now_s)
 
 
-def _come_back(life: Life, facts: Facts, now_s: float) -> Life:
+def _out_by_fault(life: Life, fault: Reason, now_s: float, settings: StateSettings) -> Life:
+    """A fault that comes and goes is remembered as an ejection is: each time that it takes a node
+    out of service, the time that it must be gone for doubles.
+    """
+    state = NodeState.DRAINING if fault is Reason.MAINTENANCE else NodeState.LOST
+    after = _enter(life, state, fault, now_s)
+    past = life.ejections
+    if fault not in DAMPED or not (life.state.eligible or forgotten(past, now_s, settings)):
+        return after
+    return replace(after, ejections=replace(ejected(past, now_s, settings), pending=past.pending))
+
+
+def _come_back(life: Life, facts: Facts, now_s: float, settings: StateSettings) -> Life:
     """A node that was out for another cause first ends the ejection that it was in."""
+    if facts.doubt not in _BROKEN_WAY:
+        if life.standing.reason in DAMPED:
+            after = _enter(life, NodeState.LOST, Reason.CHECK_RECOVERING, now_s)
+            until_s = now_s + length_s(life.ejections.count, settings)
+            return replace(after, ejections=replace(life.ejections, until_s=until_s))
+        if life.standing.reason is Reason.CHECK_RECOVERING and now_s < life.ejections.until_s:
+            return life
     if life.ejections.pending:
         return _enter(life, NodeState.EJECTED, Reason.FAILURES, now_s)
     if facts.doubt is not None:

@@ -105,6 +105,13 @@ class Limits:
         return over
 
 
+def without_room(limits: Limits, worst_first: Sequence[int], count: int) -> Flags:
+    """Put out as many of the nodes in this order as the limits allow; the others of them, [n]."""
+    flags = np.zeros(count, dtype=np.bool_)
+    flags[[index for index in worst_first if not limits.put_out(index)]] = True
+    return flags
+
+
 def host_numbers(nodes: Sequence[Node]) -> NDArray[np.intp]:
     """Each node's host as a number [n]: its nodes share an agent, and fall silent with it."""
     numbers: dict[str, int] = {}

@@ -36,15 +36,29 @@ class Reason(enum.StrEnum):
     JITTER = "jitter"
     #: On trial: its engine says that it works, gets nowhere, and no gateway has anything there.
     IDLE_STUCK = "idle_stuck"
+    #: A check of it warns, as a list of nodes says.
+    CHECK_WARNING = "check_warning"
     # Suspect (too many are out already), draining and ejected: what the health table found.
     HARDWARE = "hardware"
+    # Suspect (too many are) and lost: it has no agent and refuses the control plane's probes.
+    UNREACHABLE = "unreachable"
     # Draining.
     DRAINING = "draining"
     DRAINED = "drained"
     DRAIN_TIMED_OUT = "drain_timed_out"
+    #: A list of nodes says that it is in maintenance.
+    MAINTENANCE = "maintenance"
     # Lost.
     ENGINE_DOWN = "engine_down"
     AGENT_SILENT = "agent_silent"
+    #: A check of it fails, as a list of nodes says.
+    CHECK_CRITICAL = "check_critical"
+    #: The list has no heartbeat of it, nor does its agent speak.
+    CHECK_LATE = "check_late"
+    #: No list names it any more, nor does its agent speak.
+    WITHDRAWN = "withdrawn"
+    #: Its check is good again, or it answers again, but not for long enough yet.
+    CHECK_RECOVERING = "check_recovering"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from isocost.config import ControlPlaneConfig
 from isocost.config_source import built_in
 from isocost.errors import RejectedError, StateError
 from isocost.manual import Note
-from isocost.metrics import ControlPlaneMetrics, FleetGauges
+from isocost.metrics import ControlPlaneMetrics, DiscoveryGauges, FleetGauges, SourceGauges
 from isocost.reload import Reload
 
 
@@ -56,8 +56,13 @@ class FakeSubject:
             output_tokens=8,
             subscribers=4,
             table_unix_s=1.79e9,
-            discovery_conflicts=3,
-            discovery_file_bad=True,
+            discovery=DiscoveryGauges(
+                sources={"file": SourceGauges(math.nan, math.nan, error=True, held=0, refused=4)},
+                conflicts=3,
+                unresolved=2,
+                stale_names=1,
+                unreachable=6,
+            ),
         )
         config = built_in(ControlPlaneConfig())
         reload: Reload[ControlPlaneConfig] = Reload(config, frozenset(), lambda _: None)
@@ -146,7 +151,14 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert 'isocost_answers_total{finish="length"} 0.0' in lines
     assert "isocost_output_tokens_total 8.0" in lines
     assert "isocost_discovery_conflicts 3.0" in lines
-    assert "isocost_discovery_file_error 1.0" in lines
+    assert 'isocost_discovery_source_nodes{source="file"} NaN' in lines
+    assert 'isocost_discovery_source_age_seconds{source="file"} NaN' in lines
+    assert 'isocost_discovery_source_error{source="file"} 1.0' in lines
+    assert 'isocost_discovery_held_nodes{source="file"} 0.0' in lines
+    assert 'isocost_discovery_refused_entries{source="file"} 4.0' in lines
+    assert "isocost_discovery_unresolved_nodes 2.0" in lines
+    assert "isocost_discovery_stale_names 1.0" in lines
+    assert "isocost_discovery_unreachable_nodes 6.0" in lines
     assert "isocost_tick_errors_total 0.0" in lines
     assert 'isocost_node_share_factor{node="a"} 0.5' in lines
     assert 'isocost_node_health{node="a"} 0.25' in lines

@@ -170,7 +170,7 @@ def test_readiness_ends_when_no_tick_succeeds_and_says_why(
     monkeypatch.setattr(time, "monotonic", lambda: patch_s)
     made._registry.receive(AgentReport("agent", 2, 200.0, 200.0, ()), patch_s)
     made._tick(patch_s, 1_790_000_200_000)
-    assert made.not_ready() == "no node is known: neither an agent nor a discovery file names one"
+    assert made.not_ready() == "no node is known: neither an agent nor a list names one"
 
 
 def test_an_error_of_another_kind_or_place_is_logged_once_as_well(
@@ -202,25 +202,26 @@ async def test_conflicts_and_a_bad_discovery_file_are_in_status_and_metrics(
     path = tmp_path / "nodes.yaml"
     path.write_text("nodes: []\n")
     made = ControlPlane(ControlPlaneConfig(discovery=DiscoverySettings(file=str(path))))
-    assert made.status()["discovery"] == {"conflicts": [], "file_error": None}
+    shown: Any = made.status()["discovery"]
+    assert shown["conflicts"] == [] and shown["sources"][0]["error"] is None
     lines = (await made.metrics_page()).decode().splitlines()
     assert "isocost_discovery_conflicts 0.0" in lines
-    assert "isocost_discovery_file_error 0.0" in lines
+    assert 'isocost_discovery_source_error{source="file"} 0.0' in lines
     path.write_text("nodes: 7\n")
     now_s = time.monotonic()
     for agent in ("one", "two"):
         made._registry.receive(AgentReport(agent, 1, 0.0, 0.0, (sample(A),)), now_s)
     deadline_s = now_s + 5.0
-    while made._registry.file_error is None and time.monotonic() < deadline_s:
+    while made._registry.sources[0].error is None and time.monotonic() < deadline_s:
         now_s += 0.001
         made._registry.view(now_s + 1.0)
         await asyncio.sleep(0.01)
-    shown: Any = made.status()["discovery"]
+    shown = made.status()["discovery"]
     assert "node a is claimed by agent" in shown["conflicts"][0]
-    assert "nodes: 7 is not allowed" in shown["file_error"]
+    assert "nodes: 7 is not allowed" in shown["sources"][0]["error"]
     lines = (await made.metrics_page()).decode().splitlines()
     assert "isocost_discovery_conflicts 1.0" in lines
-    assert "isocost_discovery_file_error 1.0" in lines
+    assert 'isocost_discovery_source_error{source="file"} 1.0' in lines
 
 
 async def test_a_dead_worker_and_stale_choices_are_shown_while_their_envoy_reports() -> None:

@@ -38,7 +38,7 @@ def names(of: FileNodes) -> list[str]:
 
 
 def test_nodes_have_no_epoch(tmp_path: Path) -> None:
-    file = FileNodes(written(tmp_path, ("n1", "192.0.2.1:80")), at_once)
+    file = FileNodes(written(tmp_path, ("n1", "192.0.2.1:80")), at_once, 0.0)
     (node,) = file.nodes
     assert node.instance_id == "n1@0" and node.address == "192.0.2.1:80"
     assert node.models[0].name == "m"
@@ -47,7 +47,7 @@ def test_nodes_have_no_epoch(tmp_path: Path) -> None:
 def test_a_change_is_seen_also_with_an_equal_time_and_size(tmp_path: Path) -> None:
     path = written(tmp_path, ("n1", "192.0.2.1:80"))
     os.utime(path, ns=(1, 1))
-    file = FileNodes(path, at_once)
+    file = FileNodes(path, at_once, 0.0)
     written(tmp_path, ("n2", "192.0.2.1:80"))
     os.utime(path, ns=(1, 1))
     file.refresh(0.0)
@@ -56,7 +56,7 @@ def test_a_change_is_seen_also_with_an_equal_time_and_size(tmp_path: Path) -> No
 
 def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
     readings: list[Callable[[], None]] = []
-    file = FileNodes(written(tmp_path, ("n1", "192.0.2.1:80")), readings.append)
+    file = FileNodes(written(tmp_path, ("n1", "192.0.2.1:80")), readings.append, 0.0)
     file.refresh(0.0)
     assert readings == []
     written(tmp_path, ("n2", "192.0.2.1:80"))
@@ -79,13 +79,15 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path) -> None:
         ("nodse: []", "unknown key; known here: nodes"),
         ("nodes:" + NODE % ("a", "192.0.2.1:80") + NODE % ("a", "192.0.2.2:80"), "nodes.1.name"),
         ("nodes:" + NODE % ("a", "192.0.2.1:80") + NODE % ("b", "192.0.2.1:80"), "nodes.1.addr"),
-        ("nodes:" + NODE % ("a", "example.org:80"), "IP:PORT"),
+        ("nodes:" + NODE % ("a", "10.1:80"), "IP:PORT"),
+        ("nodes:" + NODE % ("a", "example.org"), "HOST:PORT"),
+        ("nodes:" + NODE % ("a", "::1:80:"), "IP:PORT"),
     ],
 )
 def test_a_bad_file_keeps_the_last_good_list_and_says_why(
     tmp_path: Path, text: str, reason: str
 ) -> None:
-    file = FileNodes(written(tmp_path, ("n1", "192.0.2.1:80")), at_once)
+    file = FileNodes(written(tmp_path, ("n1", "192.0.2.1:80")), at_once, 0.0)
     replaced(tmp_path, text)
     file.refresh(0.0)
     assert names(file) == ["n1"]
@@ -95,9 +97,28 @@ def test_a_bad_file_keeps_the_last_good_list_and_says_why(
     assert names(file) == ["n2"] and file.error is None
 
 
+def test_a_name_is_listed_as_it_stands(tmp_path: Path) -> None:
+    file = FileNodes(written(tmp_path, ("n1", "gpu-1.example.org:80")), at_once, 0.0)
+    assert [node.address for node in file.nodes] == ["gpu-1.example.org:80"]
+
+
+def test_as_a_source_it_is_as_current_as_its_last_good_look(tmp_path: Path) -> None:
+    path = written(tmp_path, ("n1", "192.0.2.1:80"))
+    file = FileNodes(path, at_once, 5.0)
+    first = file.source
+    assert (first.name, first.confirmed_s, first.error) == ("file", 5.0, None)
+    file.refresh(6.0)
+    assert file.source.listing is first.listing and file.source.confirmed_s == 6.0
+    replaced(tmp_path, "nodes: 7")
+    file.refresh(7.0)
+    file.refresh(8.0)
+    assert file.source.listing is first.listing and file.source.confirmed_s == 6.0
+    assert "nodes: 7" in str(file.source.error)
+
+
 def test_a_missing_file_keeps_the_last_good_list(tmp_path: Path) -> None:
     path = written(tmp_path, ("n1", "192.0.2.1:80"))
-    file = FileNodes(path, at_once)
+    file = FileNodes(path, at_once, 0.0)
     path.unlink()
     file.refresh(0.0)
     assert names(file) == ["n1"] and "No such file" in str(file.error)
@@ -107,7 +128,7 @@ ONE, TWO, THREE = (("n1", "192.0.2.1:80"), ("n2", "192.0.2.2:80"), ("n3", "192.0
 
 
 def test_a_list_of_none_is_meant_when_it_is_said_twice(tmp_path: Path) -> None:
-    file = FileNodes(written(tmp_path, ONE), at_once)
+    file = FileNodes(written(tmp_path, ONE), at_once, 0.0)
     written(tmp_path)
     for now_s in (0.0, SETTLE_S - 0.1):
         file.refresh(now_s)
@@ -117,7 +138,7 @@ def test_a_list_of_none_is_meant_when_it_is_said_twice(tmp_path: Path) -> None:
 
 
 def test_a_list_cut_short_for_a_moment_loses_no_node(tmp_path: Path) -> None:
-    file = FileNodes(written(tmp_path, ONE, TWO), at_once)
+    file = FileNodes(written(tmp_path, ONE, TWO), at_once, 0.0)
     written(tmp_path, ONE)
     file.refresh(0.0)
     assert names(file) == ["n1", "n2"]
@@ -128,7 +149,7 @@ def test_a_list_cut_short_for_a_moment_loses_no_node(tmp_path: Path) -> None:
 
 
 def test_another_shorter_list_has_to_be_said_twice_as_well(tmp_path: Path) -> None:
-    file = FileNodes(written(tmp_path, ONE, TWO, THREE), at_once)
+    file = FileNodes(written(tmp_path, ONE, TWO, THREE), at_once, 0.0)
     written(tmp_path, ONE, TWO)
     file.refresh(0.0)
     written(tmp_path, ONE)
@@ -141,7 +162,7 @@ def test_another_shorter_list_has_to_be_said_twice_as_well(tmp_path: Path) -> No
 
 
 def test_a_bad_file_does_not_confirm_a_shorter_list(tmp_path: Path) -> None:
-    file = FileNodes(written(tmp_path, ONE, TWO), at_once)
+    file = FileNodes(written(tmp_path, ONE, TWO), at_once, 0.0)
     written(tmp_path, ONE)
     file.refresh(0.0)
     replaced(tmp_path, "nodes: [")
@@ -155,7 +176,7 @@ def test_a_bad_file_does_not_confirm_a_shorter_list(tmp_path: Path) -> None:
 
 
 def test_a_name_or_an_address_that_another_node_takes_is_its_own_at_once(tmp_path: Path) -> None:
-    file = FileNodes(written(tmp_path, ONE, TWO), at_once)
+    file = FileNodes(written(tmp_path, ONE, TWO), at_once, 0.0)
     written(tmp_path, ("n1", "192.0.2.9:80"), ("n4", "192.0.2.2:80"))
     file.refresh(0.0)
     assert [(node.name, node.address) for node in file.nodes] == [
@@ -165,7 +186,9 @@ def test_a_name_or_an_address_that_another_node_takes_is_its_own_at_once(tmp_pat
 
 
 def test_addresses_are_kept_as_envoy_prints_them(tmp_path: Path) -> None:
-    file = FileNodes(written(tmp_path, ("n1", "192.0.2.1:080"), ("n2", "2001:DB8::1:80")), at_once)
+    file = FileNodes(
+        written(tmp_path, ("n1", "192.0.2.1:080"), ("n2", "2001:DB8::1:80")), at_once, 0.0
+    )
     assert [node.address for node in file.nodes] == ["192.0.2.1:80", "[2001:db8::1]:80"]
     replaced(tmp_path, "nodes:" + NODE % ("n1", "[fe80::1%eth0]:80"))
     file.refresh(0.0)
@@ -174,7 +197,7 @@ def test_addresses_are_kept_as_envoy_prints_them(tmp_path: Path) -> None:
 
 def test_a_bad_file_at_the_start_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
-        FileNodes(tmp_path / "nodes.yaml", at_once)
+        FileNodes(tmp_path / "nodes.yaml", at_once, 0.0)
 
 
 def test_reading_happens_apart_from_the_caller() -> None:

@@ -91,7 +91,7 @@ def test_a_node_of_both_is_the_announced_one_until_that_is_forgotten(file: Path)
     assert f1.sample is not None and f1.node.instance_id == "f1@1"
     f1 = next(iter(known.view(161.0)))
     assert f1.sample is None and f1.node.instance_id == "f1@0"
-    assert not known.conflicts
+    assert not known.state(100.0).conflicts
 
 
 def test_file_and_agents_that_disagree_are_a_visible_conflict(
@@ -103,11 +103,11 @@ def test_file_and_agents_that_disagree_are_a_visible_conflict(
     for _ in range(3):
         assert names(known, 100.0) == ["f1", "other"]
     assert known.view(100.0).nodes[0].address == "192.0.2.99:80"
-    assert len(known.conflicts) == 2
+    assert len(known.state(100.0).conflicts) == 2
     assert len(caplog.records) == 2
     announce(known, 161.0, *(at(name, f"192.0.2.2{name}:80") for name in "123"))
     assert names(known, 161.0) == ["1", "2", "3", "f1", "f2"]
-    assert not known.conflicts
+    assert not known.state(100.0).conflicts
     assert [r.message.split(":")[0] for r in caplog.records[3:]] == ["no longer"] * 2
 
 
@@ -118,7 +118,8 @@ def test_a_changed_file_shows_within_a_second_and_a_bad_one_is_told(file: Path) 
     assert names(known, 101.0) == ["f1", "f3"]
     file.write_text("nodes: 5", encoding="utf-8")
     assert names(known, 102.0) == ["f1", "f3"]
-    assert known.file_error is not None and "nodes" in known.file_error
+    (source,) = known.state(102.0).sources
+    assert source.error is not None and "nodes" in source.error
 
 
 def test_a_node_that_the_file_lost_is_gone_only_when_the_file_still_says_so(file: Path) -> None:

@@ -26,6 +26,7 @@ from isocost.score.model_rows import model_rows
 from isocost.weight.fleet_states import FleetState, FleetStates, Orders
 from isocost.weight.guards import Guards, Scored
 from isocost.weight.standing import Reason, Transition
+from isocost.weight.told import Discovered, Told
 from tests.unit.fleet_builder import node, sample, telemetry_of
 from tests.unit.hardware_samples import TAKEN_S
 
@@ -46,7 +47,8 @@ class FleetClock:
     a page says where that is not what is open, and ``engine_waiting`` what it says of its queue;
     pages in ``still`` repeat what they said last, those in ``page_hangs`` do not come;
     ``late_s`` is by how much first tokens are late, of nodes that stream; ``gpus`` are those of
-    nodes whose hardware a test is about.
+    nodes whose hardware a test is about; ``told`` is what lists say of nodes, and
+    ``unreachable`` those that refuse the control plane's probes.
     """
 
     def __init__(self, *names: str, settings: StateSettings | None = None) -> None:
@@ -71,6 +73,8 @@ class FleetClock:
         self.still: set[str] = set()
         self.late_s: dict[str, float] = {}
         self.gpus: dict[str, GpuSample] = {}
+        self.told: dict[str, Told] = {}
+        self.unreachable: set[str] = set()
         self.transitions: list[Transition] = []
         self.state: FleetState
         self.scored: Scored
@@ -116,11 +120,19 @@ class FleetClock:
             self.now_s,
             adopting=first,
             guarded=scored.guarded,
+            discovered=self._discovered(),
         )
         names = [item.name for item in nodes]
         self._factors = dict(zip(names, self.state.factor.tolist(), strict=True))
         self.transitions += self.state.transitions
         return self.state
+
+    def _discovered(self) -> Discovered:
+        names = [item.name for item in self.nodes]
+        return Discovered(
+            np.array([self.told.get(name, Told.NOTHING) for name in names], dtype=np.int8),
+            np.array([name in self.unreachable for name in names], dtype=np.bool_),
+        )
 
     def run(self, seconds: float) -> FleetState:
         for _ in range(round(seconds / TICK_S)):
