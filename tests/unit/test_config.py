@@ -137,7 +137,7 @@ NODE = {"name": "a", "address": "192.0.2.1:8000", "rack": "r1", "host": "h1"}
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"address": "gpu-1.example:8000"}, "nodes.0.address"),
+        ({"address": "10.1:8000"}, "nodes.0.address"),
         ({"address": ":8000"}, "nodes.0.address"),
         ({"address": "192.0.2.1:0"}, "nodes.0.address"),
         ({"name": ""}, "nodes.0.name"),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from functools import lru_cache
+
+#: A fleet's addresses are looked at whenever one of its nodes changes; few of them are new then.
+_KEPT = 2**15
 
 
 def split(address: str) -> tuple[str, int]:
@@ -12,6 +16,7 @@ def split(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+@lru_cache(_KEPT)
 def is_ip(address: str) -> bool:
     """Is the host of HOST:PORT an IP address, and no name?"""
     try:
@@ -21,6 +26,7 @@ def is_ip(address: str) -> bool:
     return True
 
 
+@lru_cache(_KEPT)
 def canonical(address: str) -> str:
     """``address``, an IP:PORT, in Envoy's form. ValueError: it has no such form."""
     host, _, port = address.rpartition(":")
