@@ -40,6 +40,9 @@ class FleetGauges:
     answers: Mapping[str, int]
     output_tokens: int
     subscribers: int
+    #: By resource type: refusals so far, and streams on which the last content is refused.
+    xds_nacks: Mapping[str, int]
+    xds_refusing: Mapping[str, int]
     discovery_conflicts: int
     discovery_file_bad: bool
 
@@ -159,6 +162,18 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         value=fleet.output_tokens,
     )
     yield GaugeMetricFamily("isocost_xds_subscribers", "Open ADS streams.", value=fleet.subscribers)
+    nacks = CounterMetricFamily(
+        "isocost_xds_nacks", "Responses that a client refused.", labels=["type"]
+    )
+    for kind, count in fleet.xds_nacks.items():
+        nacks.add_metric([kind], count)
+    yield nacks
+    yield _by(
+        "type",
+        fleet.xds_refusing,
+        "isocost_xds_refusing_streams",
+        "ADS streams whose client refused what it was sent; it is not sent again until it changes.",
+    )
     yield GaugeMetricFamily(
         "isocost_discovery_conflicts",
         "Node names and addresses that are claimed twice.",

@@ -20,6 +20,8 @@ from isocost.node_signals import node_signals
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import Latest, Pipeline
 from isocost.push.ads import AdsService
+from isocost.push.stream import ClientStatus
+from isocost.push.type_urls import ORDER
 from isocost.score.columns import Column
 from isocost.score.hardware import unknown_rows
 from isocost.score.health_table import ROWS
@@ -197,7 +199,9 @@ def envoy_status(observer: FleetObserver) -> dict[str, dict[str, object]]:
 
 
 def push_status(ads: AdsService) -> dict[str, object]:
-    """Table intervals over the connected Envoys, and what each of them holds."""
+    """Table intervals over the connected Envoys, and what each of them works with; ``refused`` is
+    not sent again until it changes.
+    """
     intervals = ads.push_interval_ms()
     return {
         "interval_ms": None
@@ -208,10 +212,12 @@ def push_status(ads: AdsService) -> dict[str, object]:
             {
                 "node_id": client.node_id,
                 "peer": client.peer,
+                "variant": "delta" if client.delta else "state of the world",
                 "connected_s": client.connected_s,
                 "types": {
-                    url.rpartition(".")[2]: {
+                    _short(url): {
                         "acked": kept.acked_version,
+                        "refused": kept.refused_version,
                         "nacks": kept.nacks,
                         "error": kept.error,
                     }
@@ -233,6 +239,7 @@ def fleet_gauges(
     """What a scrape of the metrics reads: a copy, which nothing changes while it is written."""
     latest = pipeline.latest
     envoys = observer.envoys()
+    clients = ads.clients()
     columns = {}
     findings = _findings(latest.decision.state.hardware if latest else None)
     signals: Mapping[str, Mapping[str, int]] = {}
@@ -271,10 +278,23 @@ def fleet_gauges(
         stale_choices=observer.stale_choices,
         answers=dict(vars(observer.answers)),
         output_tokens=observer.output_tokens,
-        subscribers=len(ads.clients()),
+        subscribers=len(clients),
+        xds_nacks={_short(url): count for url, count in ads.refusals().items()},
+        xds_refusing={
+            _short(url): sum(_refuses(client, url) for client in clients) for url in ORDER
+        },
         discovery_conflicts=len(registry.conflicts),
         discovery_file_bad=registry.file_error is not None,
     )
+
+
+def _short(type_url: str) -> str:
+    return type_url.rpartition(".")[2]
+
+
+def _refuses(client: ClientStatus, type_url: str) -> bool:
+    kept = client.types.get(type_url)
+    return kept is not None and kept.refused_version is not None
 
 
 def _findings(hardware: FleetHardware | None) -> dict[str, int]:

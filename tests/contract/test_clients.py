@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import grpc
 import pytest
 
-from isocost.push.ads import METHOD, SERVICE, AdsService
+from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
 from isocost.push.type_urls import CLUSTER, ROSTER, ROUTES, TABLE
@@ -270,12 +270,3 @@ async def test_push_intervals_are_those_between_new_tables(
     assert intervals is not None
     assert (intervals.count, intervals.p50_ms) == (3, pytest.approx(200))
     assert intervals.p99_ms == pytest.approx(250)
-
-
-async def test_service_is_found_under_envoys_name(address: str) -> None:
-    assert f"/{SERVICE}/{METHOD}" == (
-        "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
-    )
-    async with grpc.aio.insecure_channel(address) as channel:
-        call = channel.stream_stream(f"/{SERVICE}/DeltaAggregatedResources")()
-        assert await call.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -49,6 +49,8 @@ class FakeSubject:
             answers={"stop": 6, "length": 0},
             output_tokens=8,
             subscribers=4,
+            xds_nacks={"Cluster": 7},
+            xds_refusing={"Cluster": 1},
             discovery_conflicts=3,
             discovery_file_bad=True,
         )
