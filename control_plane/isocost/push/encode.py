@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from envoy_data_plane.envoy.service.discovery.v3 import DeltaDiscoveryResponse, DiscoveryResponse
-from envoy_data_plane.envoy.service.discovery.v3 import Resource
+from envoy_data_plane.envoy.service.discovery.v3 import (
+    DeltaDiscoveryResponse,
+    DiscoveryResponse,
+    Resource,
+)
 
 from isocost.push.snapshot import Response, TypeResources
 

@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 from isocost.errors import IsocostError
 
-
 #: Two contents with one version would be a change that nobody is told: 128 bits rule that out.
 _DIGEST_BYTES = 16
 

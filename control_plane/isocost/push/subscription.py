@@ -68,10 +68,10 @@ class Subscription:
         names = tuple(name for name in held if self._wildcard or name in self._names)
         if not names and not self._whole:
             return None
-        if not self._asked and self._sent == {name: held[name] for name in names}:
-            # What was refused would be refused again.
-            if not self._refresh or self._answers.refused:
-                return None
+        # What was refused would be refused again.
+        refresh = self._refresh and not self._answers.refused
+        if not self._asked and not refresh and self._sent == {name: held[name] for name in names}:
+            return None
         return Response(resources, names)
 
     def sent(self, response: Response, nonce: str) -> None:
