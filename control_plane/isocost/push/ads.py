@@ -135,7 +135,8 @@ class AdsService:
                     request.type_url,
                     f"{exchange.stream.client} refused {request.type_url}: {request.error}",
                 )
-            wake.set()
+            if not exchange.stream.settled(self._cache.snapshot):
+                wake.set()
 
     async def _write(self, exchange: Exchange, send: Send) -> None:
         try:

@@ -54,7 +54,7 @@ class DeltaSubscription:
         outcome = self._answers.take(request.nonce, request.error)
         if outcome is Outcome.NACKED:
             for name in self._carried:
-                if self._wants(name):
+                if self.follows(name):
                     self._held[name] = _UNSURE
             self._parked |= frozenset(self._carried)
         elif outcome is Outcome.ACKED:
@@ -67,6 +67,10 @@ class DeltaSubscription:
     def refresh(self, names: frozenset[str]) -> None:
         """Send these once more even with equal content: the client forgot what it had."""
         self._again |= names
+
+    def follows(self, name: str) -> bool:
+        """Whether the client is subscribed to the resource of this name, be there one or not."""
+        return self._wildcard or name in self._names
 
     def due(self, resources: TypeResources, keep: bool = False) -> Response | None:
         """What the client lacks, be a response outstanding or not; None if it lacks nothing.
@@ -81,7 +85,7 @@ class DeltaSubscription:
             if name in self._asked
             or (
                 name not in parked
-                and self._wants(name)
+                and self.follows(name)
                 and (name in self._again or self._held.get(name) != resources.version_of(name))
             )
         )
@@ -114,9 +118,6 @@ class DeltaSubscription:
 
     def status(self) -> SubscriptionStatus:
         return self._answers.status(frozenset(self._names), self._wildcard)
-
-    def _wants(self, name: str) -> bool:
-        return self._wildcard or name in self._names
 
     def _change(self, request: DeltaRequest) -> None:
         # A name in both lists is wanted: an answer too many does no harm.

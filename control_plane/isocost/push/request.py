@@ -127,7 +127,10 @@ def _strings(message: bytes) -> Iterator[tuple[int, bytes]]:
     """The length-delimited fields of a protobuf message; the others are stepped over."""
     at, end = 0, len(message)
     while at < end:
-        tag, at = _varint(message, at)
+        tag = message[at]
+        at += 1
+        if tag > 0x7F:
+            tag, at = _varint(message, at - 1)
         number, wire = tag >> 3, tag & 7
         if number == 0:
             raise ValueError("field number 0")

@@ -48,6 +48,10 @@ class Stream:
         self._node_id = ""
         self._sends = 0
         self._subscriptions: dict[str, AnySubscription] = {}
+        #: The snapshot of which nothing is due any more: most answers and wake-ups end here.
+        self._settled: Snapshot | None = None
+        #: The endpoints of clusters that the client was sent.
+        self._announced: set[str] = set()
         self._table_version: str | None = None
         self._table_written_s = 0.0
         self._intervals_ms: deque[float] = deque(maxlen=INTERVAL_RING)
@@ -69,25 +73,44 @@ class Stream:
         # Most clients name themselves in their first request only.
         self._node_id = self._node_id or request.node_id
         subscription = self._subscriptions.get(request.type_url)
-        if subscription is not None:
-            return subscription.on_request(request)
-        self._subscriptions[request.type_url] = self._variant.subscribe(
-            request, whole=request.type_url == CLUSTER
-        )
-        return Outcome.SUBSCRIBED
+        if subscription is None:
+            added = self._variant.subscribe(request, whole=request.type_url == CLUSTER)
+            held = {**self._subscriptions, request.type_url: added}
+            self._subscriptions = {url: held[url] for url in ORDER if url in held}
+            self._settled = None
+            return Outcome.SUBSCRIBED
+        outcome = subscription.on_request(request)
+        if outcome is Outcome.NACKED and request.type_url == CLUSTER:
+            self._announced.clear()
+        if self._settled is not None:
+            resources = self._settled.get(request.type_url)
+            if resources is not None and subscription.due(resources) is not None:
+                self._settled = None
+        return outcome
+
+    def settled(self, snapshot: Snapshot) -> bool:
+        """Whether nothing of the snapshot will be due before the client asks for something."""
+        return snapshot is self._settled
 
     def next_send(self, snapshot: Snapshot) -> Send | None:
         """What to write now, and take it as sent; None if all that is due waits for an answer.
 
         While a type's newer content waits for the client's answer, later types wait as well: a
-        table must not overtake its roster, nor a route its cluster. What is gone is removed when
+        table must not overtake its roster, nor a route its cluster. Routes wait for a new cluster's
+        endpoints too: without them Envoy does not take it into use. What is gone is removed when
         the routes that may still name it are: those that the client works with, not those that it
         was sent.
         """
+        if snapshot is self._settled:
+            return None
         keep = self._routes_behind(snapshot)
-        for type_url in ORDER:
-            subscription, resources = self._subscriptions.get(type_url), snapshot.get(type_url)
-            if subscription is None or resources is None:
+        complete = not keep
+        for type_url, subscription in self._subscriptions.items():
+            resources = snapshot.get(type_url)
+            if resources is None:
+                continue
+            if type_url == ROUTES and self._endpoints_awaited(snapshot):
+                complete = False
                 continue
             breaks = type_url in (CLUSTER, ENDPOINTS)
             response = subscription.due(resources, keep=keep and breaks)
@@ -101,6 +124,8 @@ class Stream:
             if type_url == CLUSTER:
                 self._warm(response)
             return send
+        if complete:
+            self._settled = snapshot
         return None
 
     def written(self, send: Send, now_s: float) -> None:
@@ -130,5 +155,20 @@ class Stream:
         endpoints = self._subscriptions.get(ENDPOINTS)
         if endpoints is not None:
             bodies = response.resources.resources
-            names = frozenset(eds_name(bodies[name]) for name in response.names)
-            endpoints.refresh(frozenset(name for name in names if name is not None))
+            named = {eds_name(bodies[name]) for name in response.names}
+            names = frozenset(name for name in named if name is not None)
+            endpoints.refresh(names)
+            self._announced |= names
+
+    def _endpoints_awaited(self, snapshot: Snapshot) -> bool:
+        """Has the client still to ask for the endpoints of a cluster that it was sent?"""
+        subscription, endpoints = self._subscriptions.get(ENDPOINTS), snapshot.get(ENDPOINTS)
+        if not self._announced or subscription is None or endpoints is None:
+            return False
+        # Those that exist no more are waited for by nobody.
+        self._announced = {
+            name
+            for name in self._announced & endpoints.resources.keys()
+            if not subscription.follows(name)
+        }
+        return bool(self._announced)

@@ -32,8 +32,10 @@ class Subscription:
         self._named = not whole
         self._asked = True
         self._refresh = False
-        #: Of what is still subscribed to, the last response.
+        #: Of what is still subscribed to, the last response; and what it was made from, for the
+        #: many times when nothing is new.
         self._sent: dict[str, bytes] = {}
+        self._made_from: TypeResources | None = None
         self._rename(first.names)
 
     @property
@@ -54,18 +56,23 @@ class Subscription:
         """Send once more even with equal content: the client forgot what it had."""
         self._refresh = True
 
+    def follows(self, name: str) -> bool:
+        """Whether the client is subscribed to the resource of this name, be there one or not."""
+        return self._wildcard or name in self._names
+
     def due(self, resources: TypeResources, keep: bool = False) -> Response | None:
         """What the client lacks, be a response outstanding or not; None if it lacks nothing.
 
         With ``keep`` nothing that it has is removed: that will be due without ``keep``. An unknown
         name does not hold back the others.
         """
-        if not self._wildcard and not self._names:
+        nothing_new = resources is self._made_from and not self._asked and not self._refresh
+        if nothing_new or (not self._wildcard and not self._names):
             return None
         if keep and self._whole:
             resources = self._with_those_gone(resources)
         held = resources.resources
-        names = tuple(name for name in held if self._wildcard or name in self._names)
+        names = tuple(filter(self.follows, held))
         if not names and not self._whole:
             return None
         # What was refused would be refused again.
@@ -77,6 +84,7 @@ class Subscription:
     def sent(self, response: Response, nonce: str) -> None:
         held = response.resources.resources
         self._sent = {name: held[name] for name in response.names}
+        self._made_from = response.resources
         self._asked = self._refresh = False
         self._answers.sent(response.resources.version, nonce)
 
