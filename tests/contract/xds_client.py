@@ -1,4 +1,4 @@
-"""An ADS client of either variant that says exactly what a test wants and answers nothing itself."""
+"""An ADS client of either variant that says what a test wants and answers nothing by itself."""
 
 from __future__ import annotations
 
