@@ -36,11 +36,21 @@ class Received:
     removed: list[str] = field(default_factory=list)
 
 
+def method(variant: Variant) -> str:
+    return f"/{SERVICE}/{variant.method}"
+
+
+def first_request(variant: Variant, type_url: str) -> bytes:
+    """The request of a client that names nothing."""
+    kind = DeltaDiscoveryRequest if variant.delta else DiscoveryRequest
+    return bytes(kind(type_url=type_url))
+
+
 class XdsClient:
     """One stream; what it is subscribed to is its own doing."""
 
     def __init__(self, channel: grpc.aio.Channel, variant: Variant, node_id: str) -> None:
-        self.call = channel.stream_stream(f"/{SERVICE}/{variant.method}")()
+        self.call = channel.stream_stream(method(variant))()
         self.delta = variant.delta
         self.names: dict[str, list[str]] = {}
         self.nonces: dict[str, str] = {}
