@@ -6,7 +6,7 @@ import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 
@@ -115,7 +115,7 @@ def test_client_that_refuses_everything_gets_each_content_once_at_most(variant: 
     simulation.run()
     for responses in simulation.received.values():
         sent = [response.resources for response in responses]
-        assert all(one is not other for one, other in zip(sent, sent[1:], strict=False))
+        assert all(one is not other for one, other in pairwise(sent))
     # Endpoints are parked, whatever becomes of the clusters.
     assert len(simulation.received[ENDPOINTS]) <= PUSHES / SELDOM
     assert len(simulation.received[CLUSTER]) <= PUSHES / SELDOM
