@@ -138,6 +138,8 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert 'isocost_answers_total{finish="stop"} 6.0' in lines
     assert 'isocost_answers_total{finish="length"} 0.0' in lines
     assert "isocost_output_tokens_total 8.0" in lines
+    assert 'isocost_xds_nacks_total{type="Cluster"} 7.0' in lines
+    assert 'isocost_xds_refusing_streams{type="Cluster"} 1.0' in lines
     assert "isocost_discovery_conflicts 3.0" in lines
     assert "isocost_discovery_file_error 1.0" in lines
     assert "isocost_tick_errors_total 0.0" in lines
