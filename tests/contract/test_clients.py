@@ -9,7 +9,6 @@ import pytest
 
 from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
-from isocost.push.options import server_options
 from isocost.push.type_urls import CLUSTER, ROSTER, ROUTES, TABLE
 from tests.contract.raw_client import DEADLINE_S, Client, open_stream
 from tests.contract.xds_resources import clusters, opaque, roster, table
@@ -223,26 +222,6 @@ async def test_refusals_do_not_fill_the_log(
     refusals = [record.getMessage() for record in caplog.records if "bad arrays" in record.message]
     assert len(refusals) == 1
     assert "envoy-1" in refusals[0]
-
-
-async def test_restarted_server_shows_other_content_under_another_version() -> None:
-    versions, nonces = [], []
-    for roster_version in (1, 1, 2):
-        cache = Cache()
-        cache.publish(roster(roster_version))
-        server = grpc.aio.server(options=server_options())
-        AdsService(cache).add_to(server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            client = open_stream(channel, "envoy-1")
-            await client.send(ROSTER, "fleet")
-            response = await client.receive(ROSTER)
-        await server.stop(None)
-        versions.append(response.version_info)
-        nonces.append(response.nonce)
-    assert versions[0] == versions[1] != versions[2]
-    assert len(set(nonces)) == 3
 
 
 async def test_push_intervals_are_those_between_new_tables(
