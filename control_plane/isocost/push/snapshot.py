@@ -84,6 +84,11 @@ class Snapshot:
     def get(self, type_url: str) -> TypeResources | None:
         return self.types.get(type_url)
 
+    def has(self, type_url: str, name: str) -> bool:
+        """Whether there is a resource of this name now."""
+        held = self.types.get(type_url)
+        return held is not None and name in held.resources
+
     def replaced(self, types: Mapping[str, TypeResources]) -> Snapshot:
         """This snapshot with the given types in place of its own."""
         return Snapshot({**self.types, **types})

@@ -50,8 +50,9 @@ class Stream:
         self._subscriptions: dict[str, AnySubscription] = {}
         #: The snapshot of which nothing is due any more: most answers and wake-ups end here.
         self._settled: Snapshot | None = None
-        #: The endpoints of clusters that the client was sent.
-        self._announced: set[str] = set()
+        #: Clusters that the client was sent and whose endpoints it did not ask for yet, with
+        #: the name of these.
+        self._announced: dict[str, str] = {}
         self._table_version: str | None = None
         self._table_written_s = 0.0
         self._intervals_ms: deque[float] = deque(maxlen=INTERVAL_RING)
@@ -153,22 +154,26 @@ class Stream:
     def _warm(self, response: Response) -> None:
         """Envoy warms an updated cluster until its endpoints come again, even equal ones."""
         endpoints = self._subscriptions.get(ENDPOINTS)
-        if endpoints is not None:
-            bodies = response.resources.resources
-            named = {eds_name(bodies[name]) for name in response.names}
-            names = frozenset(name for name in named if name is not None)
-            endpoints.refresh(names)
-            self._announced |= names
+        if endpoints is None:
+            return
+        bodies = response.resources.resources
+        named = {name: eds_name(bodies[name]) for name in response.names}
+        wanted = {name: of_it for name, of_it in named.items() if of_it is not None}
+        endpoints.refresh(frozenset(wanted.values()))
+        self._announced |= wanted
 
     def _endpoints_awaited(self, snapshot: Snapshot) -> bool:
         """Has the client still to ask for the endpoints of a cluster that it was sent?"""
-        subscription, endpoints = self._subscriptions.get(ENDPOINTS), snapshot.get(ENDPOINTS)
-        if not self._announced or subscription is None or endpoints is None:
+        if not self._announced:
             return False
-        # Those that exist no more are waited for by nobody.
+        clusters, endpoints = self._subscriptions[CLUSTER], self._subscriptions[ENDPOINTS]
+        # Those that exist no more, or were given up, are waited for by nobody.
         self._announced = {
-            name
-            for name in self._announced & endpoints.resources.keys()
-            if not subscription.follows(name)
+            name: of_it
+            for name, of_it in self._announced.items()
+            if snapshot.has(CLUSTER, name)
+            and snapshot.has(ENDPOINTS, of_it)
+            and clusters.follows(name)
+            and not endpoints.follows(of_it)
         }
         return bool(self._announced)

@@ -173,6 +173,9 @@ class NoSubscribers:
     def clients(self) -> list[object]:
         return []
 
+    def refusals(self) -> dict[str, int]:
+        return {}
+
 
 def test_what_the_table_cannot_see_is_named() -> None:
     bench = serving(*fleet(gpu(None)))

@@ -126,6 +126,6 @@ def test_any_interleaving(variant: Variant) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=400, stateful_step_count=50, deadline=None, derandomize=True
+            max_examples=300, stateful_step_count=50, deadline=None, derandomize=True
         ),
     )

@@ -113,8 +113,14 @@ class Client:
         return send
 
     def settle(self, snapshot: Snapshot) -> None:
-        """From here on the client accepts all that it gets, until nothing moves."""
+        """From here on the client accepts all that it gets, until nothing moves. As an Envoy it
+        then follows the endpoints of all its clusters, if it follows any.
+        """
         for _ in range(500):
+            if ENDPOINTS in self.held and CLUSTER in self.held:
+                endpoints, clusters = self.held[ENDPOINTS], self.held[CLUSTER].bodies
+                if not endpoints.names >= clusters.keys():
+                    self.ask(ENDPOINTS, endpoints.names | clusters.keys())
             written = self.server_writes(snapshot)
             if written is None and not self.down and not self.up:
                 return
