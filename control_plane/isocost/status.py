@@ -230,10 +230,12 @@ def push_status(ads: AdsService) -> dict[str, object]:
             {
                 "node_id": client.node_id,
                 "peer": client.peer,
+                "variant": "delta" if client.delta else "state of the world",
                 "connected_s": client.connected_s,
                 "types": {
-                    url.rpartition(".")[2]: {
+                    _short(url): {
                         "acked": kept.acked_version,
+                        "refused": kept.refused_version,
                         "nacks": kept.nacks,
                         # The reason comes last.
                         "error": kept.error and kept.error[-_ERROR_LIMIT:],
@@ -252,7 +254,11 @@ def _refuses(client: ClientStatus) -> bool:
 
 def short_names(by_type: Mapping[str, int]) -> dict[str, int]:
     """Type URLs by their last word."""
-    return {url.rpartition(".")[2]: count for url, count in by_type.items()}
+    return {_short(url): count for url, count in by_type.items()}
+
+
+def _short(type_url: str) -> str:
+    return type_url.rpartition(".")[2]
 
 
 def _refusing(ads: AdsService) -> dict[str, int]:

@@ -12,8 +12,12 @@ from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
 from isocost.push.type_urls import EXTENSION
+from isocost.push.variant import DELTA, WHOLE, Variant
 from tests.contract.raw_client import DEADLINE_S, Client, open_stream
+from tests.contract.xds_client import XdsClient
 from tests.contract.xds_resources import opaque
+
+OpenXds = Callable[..., XdsClient]
 
 
 @pytest.fixture
@@ -55,6 +59,28 @@ async def connect(address: str) -> AsyncIterator[Callable[..., Client]]:
         return open_stream(channels[-1], node_id)
 
     yield connect_as
+    for channel in channels:
+        await channel.close()
+
+
+@pytest.fixture(params=[WHOLE, DELTA], ids=["whole", "delta"])
+def variant(request: pytest.FixtureRequest) -> Variant:
+    """The rules that are the same in both are shown in both."""
+    chosen: Variant = request.param
+    return chosen
+
+
+@pytest.fixture
+async def open_xds(address: str, variant: Variant) -> AsyncIterator[OpenXds]:
+    """Open streams of the variant, each on a connection of its own; all are closed at the end."""
+    channels = []
+
+    def open_as(node_id: str = "envoy-1", variant: Variant = variant) -> XdsClient:
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        channels.append(grpc.aio.insecure_channel(address, options=own))
+        return XdsClient(channels[-1], variant, node_id)
+
+    yield open_as
     for channel in channels:
         await channel.close()
 

@@ -10,15 +10,16 @@ from envoy_data_plane.envoy.config.core.v3 import Node
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, DiscoveryResponse
 from envoy_data_plane.google.rpc import Status
 
-from isocost.push.ads import METHOD, SERVICE
+from isocost.push.ads import SERVICE
 from isocost.push.type_urls import EXTENSION
+from isocost.push.variant import WHOLE
 
 #: No wait takes this long unless the server is wrong.
 DEADLINE_S = 10.0
 
 
 def open_stream(channel: grpc.aio.Channel, node_id: str) -> Client:
-    return Client(channel.stream_stream(f"/{SERVICE}/{METHOD}")(), node_id)
+    return Client(channel.stream_stream(f"/{SERVICE}/{WHOLE.method}")(), node_id)
 
 
 @dataclass

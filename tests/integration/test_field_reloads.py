@@ -14,12 +14,13 @@ from tests.integration.harness.connection import Connection
 from tests.integration.harness.envoy import Envoy
 from tests.integration.harness.fleet_feed import FleetFeed, Row
 from tests.integration.harness.gateway import serving
-from tests.integration.harness.held import Gate, held_stream
+from tests.integration.harness.held import LAST_CHUNK, Gate, held_stream
 from tests.integration.harness.picking import picking_envoy
 from tests.integration.harness.wait import wait_until
 
 STREAMS = 20
-UPDATES = 40
+UPDATES = 500
+UPDATES_PER_STREAM = UPDATES // STREAMS
 
 
 async def test_settings_that_change_under_open_streams_leave_no_vm_behind(
@@ -39,8 +40,9 @@ async def test_settings_that_change_under_open_streams_leave_no_vm_behind(
             for _ in range(STREAMS)
         ]
         for number in range(UPDATES):
-            if number % 2 == 0:
-                await streams[number // 2].begin_stream()
+            # Each begins under other settings than the one before it.
+            if number % UPDATES_PER_STREAM == 0:
+                await streams[number // UPDATES_PER_STREAM].begin_stream()
             settings = FilterSettings(policy="weighted_random", max_table_age_ms=5001 + number)
             ads.publish(serving(backend), filter_settings=settings)
             await wait_until(partial(_updates, envoy, number + 2), "an update")
@@ -48,8 +50,7 @@ async def test_settings_that_change_under_open_streams_leave_no_vm_behind(
         assert await _vms(envoy) == before
         ends.release()
         for stream in streams:
-            while await stream.chunk():
-                pass
+            assert [await stream.chunk(), await stream.chunk()] == [LAST_CHUNK, b""]
         await wait_until(lambda: _vms_are(envoy, before), f"{before} VMs")
 
 

@@ -1,4 +1,4 @@
-"""The ADS server: every stream reads and writes at once, all from one cache."""
+"""The ADS server: both variants, every stream reads and writes at once, all from one cache."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import grpc
 import grpc.aio
 
 from isocost.open_streams import OpenStreams
+from isocost.push.answers import Outcome
 from isocost.push.cache import Cache
 from isocost.push.encode import ResponseEncoder
 from isocost.push.log_limit import LimitedLog
-from isocost.push.request import RequestError, parse_request
+from isocost.push.request import RequestError
 from isocost.push.stream import ClientStatus, Send, Stream
-from isocost.push.subscription import Outcome
 from isocost.push.type_urls import ORDER
+from isocost.push.variant import DELTA, WHOLE, Variant
 
 SERVICE = "envoy.service.discovery.v3.AggregatedDiscoveryService"
-METHOD = "StreamAggregatedResources"
 
 #: Of what a client sent is told back and logged: enough to know it again.
 _REASON_LIMIT = 300
@@ -42,6 +42,17 @@ class PushIntervals:
     p99_ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A stream with what it reads from and writes to."""
+
+    stream: Stream
+    variant: Variant
+    encoder: ResponseEncoder
+    requests: AsyncIterator[bytes]
+    context: grpc.aio.ServicerContext
+
+
 class AdsService:
     """Serves the cache to every client. ``clock`` is monotonic, in seconds."""
 
@@ -54,7 +65,6 @@ class AdsService:
         self._cache = cache
         self._open_streams = open_streams or OpenStreams()
         self._clock = clock
-        self._encoder = ResponseEncoder()
         self._log = LimitedLog(logger, clock)
         self._streams: set[Stream] = set()
         #: Since the start of this process: refusals by type, all of them served here, and streams
@@ -67,10 +77,8 @@ class AdsService:
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Register on a server that was made with ``server_options()``."""
-        handler = grpc.stream_stream_rpc_method_handler(self._serve)
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),)
-        )
+        methods = {variant.method: self._handler(variant) for variant in (WHOLE, DELTA)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
 
     def clients(self) -> tuple[ClientStatus, ...]:
         """The connected clients, in no order."""
@@ -89,67 +97,69 @@ class AdsService:
         p50_ms, p99_ms = (ordered[math.ceil(len(ordered) * part) - 1] for part in (0.5, 0.99))
         return PushIntervals(len(ordered), p50_ms, p99_ms)
 
-    async def _serve(
-        self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
-    ) -> None:
-        stream = Stream(f"{self._life}.{next(self._numbers)}", context.peer(), self._clock())
-        self._streams.add(stream)
-        try:
-            await self._exchange(stream, requests, context)
-        except RequestError as error:
-            self.invalid_streams += 1
-            reason = str(error)[:_REASON_LIMIT]
-            self._log.warn(
-                "invalid",
-                f"closed the stream of {stream.client}: {reason}",
-                client=stream.client,
-            )
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason)
-        finally:
-            self._streams.discard(stream)
+    def _handler(self, variant: Variant) -> grpc.RpcMethodHandler:
+        encoder = ResponseEncoder(variant.body)
 
-    async def _exchange(
-        self, stream: Stream, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
-    ) -> None:
+        async def serve(requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> None:
+            name = f"{self._life}.{next(self._numbers)}"
+            stream = Stream(name, context.peer(), self._clock(), variant)
+            self._streams.add(stream)
+            exchange = Exchange(stream, variant, encoder, requests, context)
+            try:
+                await self._exchange(exchange)
+            except RequestError as error:
+                self.invalid_streams += 1
+                reason = str(error)[:_REASON_LIMIT]
+                self._log.warn(
+                    "invalid",
+                    f"closed the stream of {stream.client}: {reason}",
+                    client=stream.client,
+                )
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason)
+            finally:
+                self._streams.discard(stream)
+
+        return grpc.stream_stream_rpc_method_handler(serve)
+
+    async def _exchange(self, exchange: Exchange) -> None:
         """Read in one task and write in this one, until the client is done, gone or wrong."""
         with self._cache.watch() as wake:
-            reader = self._open_streams.reader(self._read(stream, requests, wake))
+            reader = self._open_streams.reader(self._read(exchange, wake))
             reader.add_done_callback(lambda _: wake.set())
             try:
                 # A write is always waited for: gRPC cannot close a stream under one.
                 while not reader.done():
                     # Each turn takes the newest snapshot, whatever a slow write made it miss.
-                    send = stream.next_send(self._cache.snapshot)
+                    send = exchange.stream.next_send(self._cache.snapshot)
                     if send is None:
                         await wake.wait()
                         wake.clear()
                     else:
-                        await self._write(stream, send, context)
+                        await self._write(exchange, send)
             finally:
                 reader.cancel()
                 await asyncio.gather(reader, return_exceptions=True)
-        await self._open_streams.result(reader, context)
+        await self._open_streams.result(reader, exchange.context)
 
-    async def _read(
-        self, stream: Stream, requests: AsyncIterator[bytes], wake: asyncio.Event
-    ) -> None:
-        async for raw in requests:
-            request = parse_request(raw)
-            if stream.on_request(request) is Outcome.NACKED:
+    async def _read(self, exchange: Exchange, wake: asyncio.Event) -> None:
+        async for raw in exchange.requests:
+            request = exchange.variant.parse(raw)
+            if exchange.stream.on_request(request) is Outcome.NACKED:
                 self.nacks[request.type_url] += 1
                 self._log.warn(
                     request.type_url,
-                    f"{stream.client} refused {request.type_url}: {request.error}",
-                    client=stream.client,
+                    f"{exchange.stream.client} refused {request.type_url}: {request.error}",
+                    client=exchange.stream.client,
                     type=request.type_url,
                 )
-            wake.set()
+            if not exchange.stream.settled(self._cache.snapshot):
+                wake.set()
 
-    async def _write(self, stream: Stream, send: Send, context: grpc.aio.ServicerContext) -> None:
+    async def _write(self, exchange: Exchange, send: Send) -> None:
         try:
-            await context.write(self._encoder.encode(send.resources, send.names, send.nonce))
+            await exchange.context.write(exchange.encoder.encode(send.response, send.nonce))
         except (grpc.aio.InternalError, grpc.aio.UsageError):
             # The client left while the write waited, and gRPC has not got round to saying so.
             # Ending as if it had: a stream that returns is sent a status, which would fail too.
             raise asyncio.CancelledError from None
-        stream.written(send, self._clock())
+        exchange.stream.written(send, self._clock())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import lru_cache
 
-from envoy_data_plane.envoy.config.cluster.v3 import Cluster, ClusterDiscoveryType
 from google.protobuf.any_pb2 import Any
 from google.protobuf.message import DecodeError
 
+from isocost.push.eds_name import eds_name
 from isocost.push.snapshot import Snapshot, SnapshotError
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, ORDER, ROSTER, TABLE
 from isocost.v1.roster_pb2 import Roster
@@ -31,12 +31,10 @@ def require_consistent(snapshot: Snapshot, changed: Collection[str]) -> None:
 
 def _require_endpoints(snapshot: Snapshot) -> None:
     clusters, endpoints = snapshot.get(CLUSTER), snapshot.get(ENDPOINTS)
-    # Endpoints are held until the first discovery; until then clusters stand alone.
-    if clusters is None or endpoints is None:
-        return
-    for name, body in clusters.resources.items():
-        wanted = _eds_name(body)
-        if wanted is not None and wanted not in endpoints.resources:
+    for name, body in clusters.resources.items() if clusters else ():
+        wanted = eds_name(body)
+        # Endpoints are held until the first discovery; until then clusters stand alone.
+        if wanted is not None and endpoints is not None and wanted not in endpoints.resources:
             raise SnapshotError(f"cluster {name} has no endpoints {wanted}")
 
 
@@ -53,18 +51,7 @@ def _require_roster(snapshot: Snapshot) -> None:
             raise SnapshotError(f"table {name} follows roster {wanted}, published is {published}")
 
 
-# The caches hold as many entries as one snapshot asks for each tick without having changed.
-
-
-@lru_cache(maxsize=16)
-def _eds_name(body: bytes) -> str | None:
-    cluster = Cluster.parse(Any.FromString(body).value)
-    if cluster.type != ClusterDiscoveryType.EDS:
-        return None
-    config = cluster.eds_cluster_config
-    return (config.service_name if config else "") or cluster.name
-
-
+# The roster of every tick until it changes.
 @lru_cache(maxsize=1)
 def _roster_version(body: bytes) -> int:
     return int(Roster.FromString(Any.FromString(body).value).version)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryResponse
+from collections.abc import Callable
 
-from isocost.push.snapshot import TypeResources
+from envoy_data_plane.envoy.service.discovery.v3 import (
+    DeltaDiscoveryResponse,
+    DiscoveryResponse,
+    Resource,
+)
 
-# Of DiscoveryResponse.
+from isocost.push.snapshot import Response, TypeResources
+
+# Of DiscoveryResponse and DeltaDiscoveryResponse.
 _RESOURCES = 2
 _NONCE = 5
+# Of Resource.
+_RESOURCE = 2
 
 #: The wire type of strings, bytes, messages and packed numbers.
 _LENGTH_DELIMITED = 2
@@ -17,24 +25,54 @@ _LENGTH_DELIMITED = 2
 class ResponseEncoder:
     """Encodes responses; remembers for each type the last body, which most streams share."""
 
-    def __init__(self) -> None:
-        self._last: dict[str, tuple[TypeResources, tuple[str, ...], bytes]] = {}
+    def __init__(self, body: Callable[[Response], bytes]) -> None:
+        self._body = body
+        self._last: dict[str, tuple[Response, bytes]] = {}
 
-    def encode(self, resources: TypeResources, names: tuple[str, ...], nonce: str) -> bytes:
-        """The serialised DiscoveryResponse with the named resources, which must exist."""
+    def encode(self, response: Response, nonce: str) -> bytes:
+        """The serialised response."""
+        type_url = response.resources.type_url
+        last = self._last.get(type_url)
+        if last is None or not _same(last[0], response):
+            last = self._last[type_url] = response, self._body(response)
         # The fields of a protobuf message may come in any order, so the nonce can come last.
-        return self._body(resources, names) + field(_NONCE, nonce.encode())
+        return last[1] + field(_NONCE, nonce.encode())
 
-    def _body(self, resources: TypeResources, names: tuple[str, ...]) -> bytes:
-        last = self._last.get(resources.type_url)
-        if last is not None and last[0] is resources and last[1] == names:
-            return last[2]
-        head = DiscoveryResponse(version_info=resources.version, type_url=resources.type_url)
-        parts = [bytes(head)]
-        parts += [field(_RESOURCES, resources.resources[name]) for name in names]
-        body = b"".join(parts)
-        self._last[resources.type_url] = (resources, names, body)
-        return body
+
+def _same(one: Response, other: Response) -> bool:
+    # By identity: comparing the resources themselves would cost as much as encoding them.
+    return (
+        one.resources is other.resources
+        and one.names == other.names
+        and one.removed == other.removed
+    )
+
+
+def whole_body(response: Response) -> bytes:
+    """A DiscoveryResponse (state of the world) without its nonce."""
+    resources = response.resources
+    head = DiscoveryResponse(version_info=resources.version, type_url=resources.type_url)
+    parts = [bytes(head)]
+    parts += [field(_RESOURCES, resources.resources[name]) for name in response.names]
+    return b"".join(parts)
+
+
+def delta_body(response: Response) -> bytes:
+    """A DeltaDiscoveryResponse without its nonce: each resource under its own version."""
+    resources = response.resources
+    head = DeltaDiscoveryResponse(
+        system_version_info=resources.version,
+        type_url=resources.type_url,
+        removed_resources=list(response.removed),
+    )
+    parts = [bytes(head)]
+    parts += [field(_RESOURCES, _versioned(resources, name)) for name in response.names]
+    return b"".join(parts)
+
+
+def _versioned(resources: TypeResources, name: str) -> bytes:
+    label = bytes(Resource(name=name, version=resources.version_of(name)))
+    return label + field(_RESOURCE, resources.resources[name])
 
 
 def field(number: int, value: bytes) -> bytes:

@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import grpc.aio
 import yaml
 
 from isocost.config import ControlPlaneConfig
@@ -23,9 +22,8 @@ from isocost.config_file import parse
 from isocost.daemon import ControlPlane
 from isocost.discovery.report import AgentReport
 from isocost.model import Node
-from isocost.push.ads import AdsService
+from isocost.push.ads import AdsService, Exchange
 from isocost.push.cache import Cache
-from isocost.push.stream import Stream
 from isocost.push.type_urls import TABLE
 from tests.integration.harness.announcer import healthy_sample
 
@@ -48,15 +46,13 @@ class _Ads(AdsService):
         super().__init__(cache)
         self.heard = asyncio.Event()
 
-    async def _exchange(
-        self, stream: Stream, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
-    ) -> None:
+    async def _exchange(self, exchange: Exchange) -> None:
         async def dealt_with() -> AsyncIterator[bytes]:
-            async for request in requests:
+            async for request in exchange.requests:
                 yield request
                 self.heard.set()
 
-        await super()._exchange(stream, dealt_with(), context)
+        await super()._exchange(replace(exchange, requests=dealt_with()))
 
 
 class FastControlPlane(ControlPlane):

@@ -13,9 +13,10 @@ from envoy_data_plane.envoy.config.core.v3 import Node
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, DiscoveryResponse
 
 from isocost.model import NodeState
-from isocost.push.ads import METHOD, SERVICE
+from isocost.push.ads import SERVICE
 from isocost.push.fleet import RESOURCE
 from isocost.push.type_urls import ROSTER, TABLE
+from isocost.push.variant import WHOLE
 from isocost.v1.roster_pb2 import Roster
 from isocost.v1.table_pb2 import Table
 
@@ -85,7 +86,7 @@ class TableRecorder:
         # Its own subchannel: gRPC's shared one would wait longer and longer between attempts.
         options = [("grpc.use_local_subchannel_pool", 1)]
         async with grpc.aio.insecure_channel(f"127.0.0.1:{self._port}", options) as channel:
-            call = channel.stream_stream(f"/{SERVICE}/{METHOD}")()
+            call = channel.stream_stream(f"/{SERVICE}/{WHOLE.method}")()
             for type_url in (ROSTER, TABLE):
                 await call.write(_request(type_url))
             async for raw in call:

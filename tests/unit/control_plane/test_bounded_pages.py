@@ -11,6 +11,7 @@ from isocost.metrics import MOST_ENVOYS, OTHER_ENVOYS
 from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.workers import WorkerCount
 from isocost.push.request import Request
+from isocost.push.snapshot import Response, TypeResources
 from isocost.push.stream import Stream
 from isocost.push.type_urls import ORDER, TABLE
 from isocost.status import LISTED
@@ -92,8 +93,8 @@ def refusing(name: str) -> Stream:
     for type_url in ORDER:
         names = () if type_url == ORDER[0] else ("fleet",)
         stream.on_request(Request(type_url, names, node_id=name))
-        held = stream._subscriptions[type_url]
-        held.sent("1", "nonce")
+        resources = TypeResources(type_url, "1", {"fleet": b""})
+        stream._subscriptions[type_url].sent(Response(resources, ("fleet",)), "nonce")
         stream.on_request(Request(type_url, names, nonce="nonce", error="z" * 1000 + "no"))
     assert stream.status(0.0).types[TABLE].error
     return stream

@@ -25,6 +25,7 @@ from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.inflight import VM_GONE_S
 from isocost.observe.workers import WorkerCount
 from isocost.push import ads
+from isocost.push.variant import WHOLE
 from isocost.weight.override import Override
 from tests.unit.fleet_builder import node, sample
 
@@ -364,7 +365,7 @@ async def test_a_stop_under_open_streams_is_quick_and_leaves_no_traceback(
     async with grpc.aio.insecure_channel(listen) as channel:
         streams = [
             channel.stream_stream(f"/{service}")()
-            for service in (f"{ads.SERVICE}/{ads.METHOD}", "isocost.v1.Observations/Report")
+            for service in (f"{ads.SERVICE}/{WHOLE.method}", "isocost.v1.Observations/Report")
         ] + [channel.stream_unary("/isocost.v1.Telemetry/Report")()]
         async with asyncio.timeout(5.0):
             for stream in streams:

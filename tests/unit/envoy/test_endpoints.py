@@ -150,3 +150,8 @@ def test_a_rack_longer_than_one_length_byte_is_read_back_whole() -> None:
 @pytest.mark.parametrize(("weight", "integer"), [(0.0, 1), (1e-9, 1), (0.5, 500), (1.0, 1000)])
 def test_a_weight_becomes_an_integer_of_at_least_1(weight: float, integer: int) -> None:
     assert integer_weight(weight) == integer
+
+
+def test_weights_of_the_largest_fleet_at_their_largest_sum_below_envoys_limit() -> None:
+    # Envoy adds them up in 32 bits, for a locality and for the cluster.
+    assert 10_240 * integer_weight(1.0) < 2**32

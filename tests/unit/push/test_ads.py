@@ -8,9 +8,10 @@ import grpc
 import pytest
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest
 
-from isocost.push.ads import METHOD, SERVICE, AdsService
+from isocost.push.ads import SERVICE, AdsService
 from isocost.push.cache import Cache
 from isocost.push.type_urls import ROSTER
+from isocost.push.variant import WHOLE
 from tests.contract.xds_resources import roster
 
 
@@ -26,7 +27,7 @@ class Server:
     """Takes the handlers as a server does and hands out the one of the ADS method."""
 
     def add_generic_rpc_handlers(self, handlers: tuple[grpc.GenericRpcHandler, ...]) -> None:
-        details = Details(method=f"/{SERVICE}/{METHOD}", invocation_metadata=())
+        details = Details(method=f"/{SERVICE}/{WHOLE.method}", invocation_metadata=())
         self.stream = handlers[0].service(details).stream_stream
 
 

@@ -7,11 +7,22 @@ from envoy_data_plane.envoy.config.core.v3 import (
     Locality,
     Node,
 )
-from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, ResourceLocator
+from envoy_data_plane.envoy.service.discovery.v3 import (
+    DeltaDiscoveryRequest,
+    DiscoveryRequest,
+    ResourceLocator,
+)
 from envoy_data_plane.google.rpc import Status
 from hypothesis import given, settings
 
-from isocost.push.request import ERROR_TEXT_LIMIT, Request, RequestError, parse_request
+from isocost.push.request import (
+    ERROR_TEXT_LIMIT,
+    DeltaRequest,
+    Request,
+    RequestError,
+    parse_delta_request,
+    parse_request,
+)
 
 TEXT = st.text(max_size=40)
 
@@ -97,3 +108,47 @@ def test_long_error_text_keeps_its_end_in_one_line() -> None:
     assert error is not None
     assert error.endswith("name: x : the reason")
     assert len(error) == ERROR_TEXT_LIMIT
+
+
+@given(
+    nonce=TEXT,
+    subscribe=st.lists(TEXT, max_size=3),
+    unsubscribe=st.lists(TEXT, max_size=3),
+    versions=st.dictionaries(TEXT, TEXT, max_size=3),
+    type_url=TEXT,
+    node_id=st.none() | TEXT,
+    error=st.none() | TEXT,
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_every_delta_request_of_the_library_is_read_as_it_was_written(
+    nonce: str,
+    subscribe: list[str],
+    unsubscribe: list[str],
+    versions: dict[str, str],
+    type_url: str,
+    node_id: str | None,
+    error: str | None,
+) -> None:
+    raw = bytes(
+        DeltaDiscoveryRequest(
+            node=None if node_id is None else Node(id=node_id, cluster="edge"),
+            type_url=type_url,
+            resource_names_subscribe=subscribe,
+            resource_names_unsubscribe=unsubscribe,
+            initial_resource_versions=versions,
+            response_nonce=nonce,
+            error_detail=None if error is None else Status(code=13, message=error),
+            resource_locators_subscribe=[ResourceLocator(name="new")],
+        )
+    )
+    one_line = None if error is None else " ".join(error.split())
+    expected = DeltaRequest(
+        type_url, tuple(subscribe), tuple(unsubscribe), versions, nonce, one_line, node_id or ""
+    )
+    assert parse_delta_request(raw) == expected
+
+
+@pytest.mark.parametrize("raw", [b"\x12", b"\x12\x05t", b"\x2a\x02\x0a\x05", b"\x1a\x01\xff"])
+def test_what_is_no_delta_message_is_refused(raw: bytes) -> None:
+    with pytest.raises(RequestError, match="DeltaDiscoveryRequest"):
+        parse_delta_request(raw)
