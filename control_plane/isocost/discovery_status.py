@@ -15,7 +15,8 @@ _SHOWN = 100
 def discovery_status(state: DiscoveryState) -> dict[str, object]:
     """Unknown ages are null. A long list is cut; the number beside it is that of all."""
     return {
-        "conflicts": list(state.conflicts),
+        "conflicts_count": len(state.conflicts),
+        "conflicts": _shown(state.conflicts),
         "sources": [
             {
                 "name": source.name,

@@ -71,6 +71,9 @@ class ConsulWatch:
         self._source = Source("consul", None, clock())
         #: How long the last answer took to be read, once it was there.
         self._reading_s = 0.0
+        #: Of the last answer that had one, of this connection or another.
+        self._index = 0
+        self._resets = 0
 
     @property
     def source(self) -> Source:
@@ -97,6 +100,10 @@ class ConsulWatch:
                 answer, listing = await self._read(client, consistent=True)
                 if answer.filtered and self._lost_nodes(listing):
                     raise DiscoveryError("the token may not read all instances of the service")
+            # Followers that lag are behind by less; a Consul without its data begins near 1.
+            if 0 < answer.index < self._index / 2:
+                self._resets += 1
+            self._index = answer.index or self._index
             news = self._take(listing)
             # One that went back would make us wait for what has happened already.
             index = answer.index if answer.index >= index else 0
@@ -132,7 +139,12 @@ class ConsulWatch:
         """Is it another one than before?"""
         before = self._source
         news = listing != before.listing
-        self._source = Source(before.name, listing if news else before.listing, self._clock())
+        self._source = Source(
+            before.name,
+            listing if news else before.listing,
+            self._clock(),
+            resets=self._resets,
+        )
         self._retry.succeeded()
         if before.error is not None:
             log.info("Consul answers again")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from isocost.discovery.listing import Check, Listing
+from isocost.discovery.listing import Check, Listing, Source
 from isocost.model import Node
 from isocost.weight.told import Told
 
@@ -61,7 +61,8 @@ class _Entry:
 
 class Held:
     """The nodes of one source. Of those that were good, no more than ``most`` are lost within
-    WINDOW_S by its word alone: beyond that each stays until its own health confirms the loss, it is
+    WINDOW_S by its word alone, and none by that of a source that went back in its own history and
+    may have forgotten them. Beyond that each stays until its own health confirms the loss, it is
     good again, or, after WINDOW_S, the others are back, so that it is no more than that any longer.
     """
 
@@ -69,6 +70,7 @@ class Held:
         self.name = name
         self._most = most
         self._listing: Listing | None = None
+        self._resets = 0
         self._entries: dict[str, _Entry] = {}
         #: Since when the loss of each is doubted; one that is new is so until it is judged.
         self._doubted: dict[str, float] = {}
@@ -82,7 +84,7 @@ class Held:
 
     def take(
         self,
-        listing: Listing | None,
+        source: Source,
         gone: Callable[[Node], bool],
         announced: Container[str],
         now_s: float,
@@ -90,12 +92,14 @@ class Held:
         """Follow the source's last good answer. ``gone``: does the node's own health say that it is
         lost? ``announced``: nodes that agents name.
         """
-        before = set(self._doubted)
+        listing, before = source.listing, set(self._doubted)
         changed = listing is not None and listing is not self._listing
+        forgetful = source.resets != self._resets
+        self._resets = source.resets
         if listing is not None and changed:
             self._listing = listing
             self._read(listing, announced, now_s)
-        if changed or self._doubted:
+        if (changed or self._doubted) and not forgetful:
             self._believe(now_s)
         confirmed = {name for name in self._doubted if gone(self._entries[name].node)}
         for name in confirmed:
@@ -164,8 +168,8 @@ class Held:
             log.warning("%s: they are gone indeed: %s", self.name, named(confirmed))
         if new := self._doubted.keys() - before:
             log.warning(
-                "%s lost most of its nodes, which is not believed: they stay until they are seen "
-                "to be gone: %s",
+                "%s lost nodes, too many or as one that forgot them, which is not believed: they "
+                "stay until they are seen to be gone: %s",
                 self.name,
                 named(new),
             )

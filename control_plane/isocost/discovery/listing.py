@@ -46,13 +46,15 @@ class Listing:
 class Source:
     """A source now. ``listing`` is its last good answer, None before the first, and the same object
     while it is equal; ``confirmed_s`` (monotonic) is when it was last known to be current;
-    ``error`` is why there is no newer one, None while it answers.
+    ``error`` is why there is no newer one, None while it answers. ``resets``: how often it went
+    back in its own history, as a Consul does that was started without its data.
     """
 
     name: str
     listing: Listing | None
     confirmed_s: float
     error: str | None = None
+    resets: int = 0
 
 
 class Watch(Protocol):

@@ -164,7 +164,7 @@ class Registry:
             return self._refuses(address)
 
         for source, held in zip(self.sources, self._held, strict=True):
-            held.take(source.listing, gone, announced.nodes, now_s)
+            held.take(source, gone, announced.nodes, now_s)
         parts = (announced.nodes, self.names.version, *(held.kept for held in self._held))
         if not _same(parts, self._parts):
             lists = [(held.name, held.kept) for held in self._held]

@@ -79,10 +79,12 @@ class FakeNode:
 
 class Fleet:
     """Started part by part, so that tests can choose the order. ``dispersion`` is the filter's cap
-    on bursts, ``model`` the one that short completions ask for.
+    on bursts, ``model`` the one that short completions ask for; ``consul``, if there is one, is
+    where agents register and what the control plane follows.
     """
 
     dispersion = True
+    consul: str | None = None
     model = MODEL
 
     def __init__(
@@ -132,22 +134,27 @@ class Fleet:
         return self.processes[node.name]
 
     def start_agent(self) -> Process:
+        self.agent = self.start_agent_of("agent-1", self.nodes, self.agent_config)
+        return self.agent
+
+    def start_agent_of(self, name: str, nodes: Iterable[FakeNode], config_file: Path) -> Process:
         config = {
-            "name": "agent-1",
+            "name": name,
             "http": None,
             "control_plane": f"127.0.0.1:{self.grpc_port}",
             **agent_keys(self.machine),
-            "nodes": [node.agent_entry for node in self.nodes],
+            **self._consul_keys(),
+            "nodes": [node.agent_entry for node in nodes],
         }
-        self.agent_config.write_text(yaml.safe_dump(config))
-        flags = ("--config", str(self.agent_config))
+        config_file.write_text(yaml.safe_dump(config))
+        flags = ("--config", str(config_file))
         environment = agent_environment(self.machine)
-        self.agent = self._start_isocost("agent", *flags, environment=environment)
-        return self.agent
+        return self._start_isocost("agent", *flags, environment=environment)
 
     def start_control_plane(self, policy: str = "weighted_random") -> Process:
         path = self._folder / "filter.yaml"
-        path.write_text(yaml.safe_dump({"filter": {"dispersion": self.dispersion}}))
+        config = {"filter": {"dispersion": self.dispersion}, "discovery": self._consul_keys()}
+        path.write_text(yaml.safe_dump(config))
         self.control_plane = self._start_isocost(
             "control-plane",
             "--config",
@@ -166,6 +173,9 @@ class Fleet:
     def start_gateway(self, concurrency: int = 2) -> Envoy:
         self.envoy = self._start_envoy(local_bootstrap(self.grpc_port), concurrency)
         return self.envoy
+
+    def _consul_keys(self) -> dict[str, object]:
+        return {} if self.consul is None else {"consul": {"address": self.consul}}
 
     async def start(self, nodes: int, policy: str = "weighted_random", *flags: str) -> None:
         """Start everything and return when every node is picked from."""

@@ -98,7 +98,16 @@ async def test_an_index_that_goes_back_is_forgotten() -> None:
         consul.then(listing(N1, index=100), listing(N1, index=40), listing(N1, N2, index=41))
         await until(watch, "n1", "n2")
         await wait_until(lambda: len(consul.asked) == 4, "it waits for news")
+        assert watch.source.resets == 1
     assert consul.indexes == [None, "100", None, "41"]
+
+
+async def test_a_consul_that_begins_anew_is_told_from_one_that_lags() -> None:
+    async with fake_consul() as consul, watching(consul) as watch:
+        consul.then(listing(N1, index=100), listing(N1, index=90), text("no leader", 500))
+        consul.then(listing(N1, index=None), listing(N1, N2, index=9))
+        await until(watch, "n1", "n2")
+        assert watch.source.resets == 1
 
 
 @pytest.mark.parametrize("index", [None, 0, -1, "", "many"])

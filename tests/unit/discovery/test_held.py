@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isocost.discovery.held import MOST, WINDOW_S, Held
-from isocost.discovery.listing import Check, Listed, Listing
+from isocost.discovery.listing import Check, Listed, Listing, Source
 from isocost.model import Node
 from isocost.weight.told import Told
 from tests.unit.fleet_builder import node
@@ -28,7 +28,7 @@ def passing(*numbers: int) -> dict[str, Check]:
     return {f"n{number}": Check.PASSING for number in numbers}
 
 
-class Source:
+class Bench:
     """A source and what holds on to it."""
 
     def __init__(self, most: float = MOST) -> None:
@@ -36,13 +36,15 @@ class Source:
         self.gone: set[str] = set()
         self.announced: set[str] = set()
         self.listing = Listing(())
+        self.resets = 0
 
     def says(self, now_s: float, **checks: Check) -> None:
         self.listing = listing(**checks)
         self.tick(now_s)
 
     def tick(self, now_s: float) -> None:
-        self.held.take(self.listing, lambda found: found.name in self.gone, self.announced, now_s)
+        said = Source("consul", self.listing, now_s, resets=self.resets)
+        self.held.take(said, lambda found: found.name in self.gone, self.announced, now_s)
 
     def there(self) -> set[str]:
         return {kept.node.name for kept in self.held.kept if kept.listed}
@@ -53,7 +55,7 @@ class Source:
 
 def test_a_node_that_is_withdrawn_alone_leaves_at_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    source = Source()
+    source = Bench()
     source.says(0.0, **passing(1, 2, 3))
     source.says(1.0, **passing(1, 2))
     assert source.there() == {"n1", "n2"} and not source.held.doubted
@@ -62,11 +64,34 @@ def test_a_node_that_is_withdrawn_alone_leaves_at_once(caplog: pytest.LogCapture
     ]
 
 
+def test_what_a_source_that_lost_its_data_does_not_list_stays_until_it_is_gone() -> None:
+    source = Bench()
+    source.says(0.0, **passing(1, 2, 3, 4))
+    source.resets += 1
+    source.gone = {"n3"}
+    source.says(10.0, **passing(1, 2))
+    assert source.there() == {"n1", "n2", "n4"}
+    assert source.held.doubted == {"n4": Told.WITHDRAWN}
+    source.tick(10.0 + WINDOW_S)
+    assert source.there() == {"n1", "n2", "n4"}
+    source.tick(10.1 + WINDOW_S)
+    assert source.there() == {"n1", "n2"}
+
+
+def test_a_reset_says_nothing_of_what_is_lost_later() -> None:
+    source = Bench()
+    source.says(0.0, **passing(1, 2, 3, 4))
+    source.resets += 1
+    source.tick(10.0)
+    source.says(11.0, **passing(1, 2, 3))
+    assert source.there() == {"n1", "n2", "n3"}
+
+
 def test_an_empty_answer_and_one_with_less_than_half_are_not_believed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    source = Source()
+    source = Bench()
     source.says(0.0, **passing(1, 2, 3, 4))
     source.says(1.0)
     for now_s in (1.0, 2.0, 1000.0):
@@ -81,7 +106,7 @@ def test_an_empty_answer_and_one_with_less_than_half_are_not_believed(
 
 
 def test_what_is_doubted_goes_when_its_own_health_says_so() -> None:
-    source = Source()
+    source = Bench()
     source.says(0.0, **passing(1, 2, 3))
     source.says(1.0)
     source.gone = {"n2"}
@@ -93,7 +118,7 @@ def test_what_is_doubted_goes_when_its_own_health_says_so() -> None:
 
 
 def test_small_steps_that_add_up_are_not_believed_beyond_the_bound() -> None:
-    source = Source()
+    source = Bench()
     numbers = list(range(1, 11))
     source.says(0.0, **passing(*numbers))
     for step in range(1, 10):
@@ -105,7 +130,7 @@ def test_small_steps_that_add_up_are_not_believed_beyond_the_bound() -> None:
 
 @pytest.mark.parametrize("check", [Check.CRITICAL, Check.AGENT_LATE])
 def test_failing_checks_are_bounded_as_withdrawals_are(check: Check) -> None:
-    source = Source()
+    source = Bench()
     source.says(0.0, **passing(1, 2, 3))
     source.says(1.0, **passing(2, 3), n1=check)
     assert source.told("n1") == {Check.CRITICAL: Told.CRITICAL}.get(check, Told.LATE)
@@ -117,7 +142,7 @@ def test_failing_checks_are_bounded_as_withdrawals_are(check: Check) -> None:
 
 
 def test_maintenance_is_an_order_and_a_warning_no_loss() -> None:
-    source = Source()
+    source = Bench()
     source.says(0.0, **passing(1, 2))
     source.says(1.0, n1=Check.MAINTENANCE, n2=Check.MAINTENANCE)
     assert source.told("n1") is source.told("n2") is Told.MAINTENANCE
@@ -126,7 +151,7 @@ def test_maintenance_is_an_order_and_a_warning_no_loss() -> None:
 
 
 def test_who_was_in_maintenance_when_it_was_withdrawn_stays_out_while_its_agent_speaks() -> None:
-    source = Source()
+    source = Bench()
     source.announced = {"n1"}
     source.says(0.0, **passing(2), n1=Check.MAINTENANCE)
     source.says(1.0, **passing(2))
@@ -136,7 +161,7 @@ def test_who_was_in_maintenance_when_it_was_withdrawn_stays_out_while_its_agent_
 
 
 def test_a_withdrawn_node_is_remembered_as_long_as_its_agent_names_it() -> None:
-    source = Source()
+    source = Bench()
     source.announced = {"n1"}
     source.says(0.0, **passing(1, 2, 3))
     source.says(1.0, **passing(2, 3))
@@ -148,7 +173,7 @@ def test_a_withdrawn_node_is_remembered_as_long_as_its_agent_names_it() -> None:
 
 
 def test_nodes_that_come_back_one_by_one_do_not_let_the_others_go() -> None:
-    source = Source()
+    source = Bench()
     source.says(0.0, **passing(*range(1, 11)))
     source.says(1.0)
     for count in range(1, 11):
@@ -158,7 +183,7 @@ def test_nodes_that_come_back_one_by_one_do_not_let_the_others_go() -> None:
 
 
 def test_one_that_is_missing_long_after_the_others_are_back_is_believed_to_be() -> None:
-    source = Source()
+    source = Bench()
     source.says(0.0, **passing(1, 2, 3))
     source.says(1.0)
     source.says(2.0, **passing(1, 2))
@@ -169,7 +194,7 @@ def test_one_that_is_missing_long_after_the_others_are_back_is_believed_to_be() 
 
 
 def test_another_node_at_its_address_replaces_one_that_is_withdrawn() -> None:
-    source = Source()
+    source = Bench()
     source.says(0.0, **passing(1))
     source.listing = Listing((Listed(node("new", address="192.0.2.1:80")),))
     source.tick(1.0)
@@ -177,13 +202,13 @@ def test_another_node_at_its_address_replaces_one_that_is_withdrawn() -> None:
 
 
 def test_a_node_that_is_bad_from_the_first_is_no_loss() -> None:
-    source = Source()
+    source = Bench()
     source.says(0.0, n1=Check.CRITICAL, n2=Check.AGENT_LATE)
     assert source.told("n1") is Told.CRITICAL and not source.held.doubted
 
 
 def test_an_answer_that_is_the_same_object_changes_nothing() -> None:
-    source = Source()
+    source = Bench()
     source.says(0.0, **passing(1, 2))
     kept = source.held.kept
     source.tick(1.0)
@@ -191,7 +216,7 @@ def test_an_answer_that_is_the_same_object_changes_nothing() -> None:
 
 
 def test_a_source_that_said_it_twice_is_believed_whatever_it_lost() -> None:
-    source = Source(most=1.0)
+    source = Bench(most=1.0)
     source.says(0.0, **passing(1, 2))
     source.says(1.0)
     assert source.there() == set()
@@ -203,7 +228,7 @@ def test_no_more_than_the_bound_goes_unconfirmed_and_what_is_gone_goes(
 ) -> None:
     """Whatever sequence of lists a source gives."""
     rng = random.Random(seed)
-    source = Source()
+    source = Bench()
     everyone = list(range(1, count + 1))
     source.says(0.0, **passing(*everyone))
     now_s = 0.0
