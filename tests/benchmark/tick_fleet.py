@@ -45,7 +45,7 @@ class Fleet:
 
     def __init__(self, nodes: int, gpus: int, seed: int = 1) -> None:
         self._random = np.random.default_rng(seed)
-        samples = [_sample(number, gpus) for number in range(nodes)]
+        samples = [node_sample(number, gpus) for number in range(nodes)]
         self._reports = [
             encode_report(sample.node.host, 0, 0.0, 0.0, [sample]) for sample in samples
         ]
@@ -116,7 +116,7 @@ class Fleet:
         return drawn.tolist()
 
 
-def _sample(number: int, gpus: int) -> NodeSample:
+def node_sample(number: int, gpus: int) -> NodeSample:
     name = f"node-{number:05}"
     links = measured(17 / 18 if number % _LINK_DOWN == 0 else 1.0)
     return NodeSample(
@@ -157,7 +157,7 @@ def _sample(number: int, gpus: int) -> NodeSample:
 
 
 def _health(celsius: int) -> bytes:
-    sample = _sample(0, 1)
+    sample = node_sample(0, 1)
     health = replace(WELL, temperature_celsius=measured(celsius))
     gpu = replace(sample.gpus[0], health=health)
     report = encode_report("a", 0, 0.0, 0.0, [replace(sample, gpus=(gpu,))])
