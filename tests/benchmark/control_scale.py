@@ -31,7 +31,7 @@ import psutil
 
 from tests.benchmark.bench_json import Entry, at_most, merge
 from tests.benchmark.filter_cost import cpu_s, show
-from tests.benchmark.scale_load import ENVOYS, REQUESTS_PER_S
+from tests.benchmark.scale_load import ENVOYS
 from tests.benchmark.scale_traffic import INTERVAL_S, NODES_PER_AGENT, VMS
 from tests.integration.harness.ports import free_port
 from tests.integration.harness.process import Process, isocost_command
@@ -97,7 +97,9 @@ def judge(size: str, runs: Sequence[Run]) -> list[Entry]:
     memory = f"control.rss_mb.{size}x{ENVOYS}", median(rss_mb), "MB"
     return [
         at_most(
-            f"control.cpu_fraction.{size}x{ENVOYS}" if size == "1024" else f"control.cpu_fraction.{size}",
+            f"control.cpu_fraction.{size}x{ENVOYS}"
+            if size == "1024"
+            else f"control.cpu_fraction.{size}",
             median(cpu),
             "",
             CPU_FRACTION[size],
@@ -118,9 +120,7 @@ def judge(size: str, runs: Sequence[Run]) -> list[Entry]:
     ]
 
 
-def _run(
-    control_plane: Process, agents: Load, envoys: Load, nodes: int, run_s: float
-) -> Run:
+def _run(control_plane: Process, agents: Load, envoys: Load, nodes: int, run_s: float) -> Run:
     agents.ask(), envoys.ask()
     psutil.cpu_percent()
     began_s, before_s = time.monotonic(), cpu_s(control_plane.pid)

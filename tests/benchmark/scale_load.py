@@ -63,7 +63,7 @@ class Agents:
             self._streams.append(stream)
             await asyncio.sleep(_CONNECTING_S)
         ready()
-        sequence, longest_s = 0, max(report_lead_s(agent.name) for agent in self._agents)
+        sequence, longest_s = -1, max(report_lead_s(agent.name) for agent in self._agents)
         async for now_s in ticks(INTERVAL_S, longest_s):
             sequence += 1
             for agent, stream in zip(self._agents, self._streams, strict=True):

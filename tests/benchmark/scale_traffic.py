@@ -11,9 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from isocost.model import NodeSample, measured
-from isocost.telemetry.report import encode_report
+from isocost.observe.batch import NodeObservation, PrefillSums
+from isocost.telemetry.report import StreamMemory, encode_report
 from isocost.v1 import observation_pb2, telemetry_pb2
 from tests.benchmark.tick_fleet import node_sample
+from tests.unit.observation_rows import encode_nodes
 
 NODES_PER_AGENT, VMS = 8, 2
 INTERVAL_S = 0.2
@@ -23,7 +25,7 @@ VARIANTS = 5
 _TEMPERATURE_EVERY = 2
 #: Requests that a VM has open on each node, beside those that are news.
 _OPEN = 2
-_PROMPT_TOKENS, _OUTPUT_TOKENS, _TOKEN_US, _FIRST_US = 1_200, 210, 20_000, 250_000
+_PROMPT_TOKENS, _OUTPUT_TOKENS, _TOKEN_MS, _FIRST_S = 1_200, 210, 20.0, 0.25
 
 
 class AgentTraffic:
@@ -34,22 +36,29 @@ class AgentTraffic:
         first = number * NODES_PER_AGENT
         samples = [node_sample(first + place, 1) for place in range(NODES_PER_AGENT)]
         rng = np.random.default_rng(number)
-        self._bodies = [
-            encode_report(
-                "", 0, 0.0, 0.0, [_varied(sample, rng, variant) for sample in samples]
-            ).SerializeToString()
+        reports = [
+            encode_report("", 0, 0.0, 0.0, [_varied(sample, rng, variant) for sample in samples])
             for variant in range(VARIANTS)
         ]
+        # The first one is of a stream's beginning.
+        self._first = reports[0].SerializeToString()
+        memory = StreamMemory()
+        for report in (reports[0], *reports[1:]):
+            memory.shorten(report)
+        again = encode_report("", 0, 0.0, 0.0, [_varied(sample, rng, 0) for sample in samples])
+        memory.shorten(again)
+        self._bodies = [report.SerializeToString() for report in (again, *reports[1:])]
 
     def report(self, sequence: int, wall_s: float, monotonic_s: float) -> bytes:
-        """The report with this number, counted from 1."""
+        """The report with this number, counted from 0 in its stream."""
         head = telemetry_pb2.TelemetryReport(
             agent=self.name,
-            sequence=sequence,
+            sequence=1 + sequence,
             wall_unix_ms=round(wall_s * 1e3),
             monotonic_ms=round(monotonic_s * 1e3),
         )
-        return head.SerializeToString() + self._bodies[sequence % VARIANTS]
+        body = self._bodies[sequence % VARIANTS] if sequence else self._first
+        return head.SerializeToString() + body
 
 
 def _varied(sample: NodeSample, rng: np.random.Generator, variant: int) -> NodeSample:
@@ -118,37 +127,36 @@ class EnvoyTraffic:
 
 
 def _batch(node_ids: list[int], started: int, rng: np.random.Generator) -> bytes:
+    begun, first, ended = (
+        np.bincount(rng.integers(len(node_ids), size=started), minlength=len(node_ids)).tolist()
+        for _ in range(3)
+    )
     batch = observation_pb2.ObservationBatch(picked=started)
-    begun = np.bincount(rng.integers(len(node_ids), size=started), minlength=len(node_ids))
-    first = np.bincount(rng.integers(len(node_ids), size=started), minlength=len(node_ids))
-    ended = np.bincount(rng.integers(len(node_ids), size=started), minlength=len(node_ids))
-    for node_id, new, answering, done in zip(
-        node_ids, begun.tolist(), first.tolist(), ended.tolist(), strict=True
-    ):
+    nodes = []
+    for node_id, new, answering, done in zip(node_ids, begun, first, ended, strict=True):
         open_now = _OPEN + new
-        batch.nodes.add(
-            node_id=node_id,
-            in_flight=open_now,
-            open_age_ms_sum=open_now * int(rng.integers(5_000)),
-            pending_tokens=new * _PROMPT_TOKENS,
-            kv_tokens=open_now * (_PROMPT_TOKENS + _OUTPUT_TOKENS),
-            started=new,
-            prefill_count=answering,
-            prefill_tokens_sum=answering * _PROMPT_TOKENS,
-            prefill_us_sum=answering * _FIRST_US,
-            first_byte_count=done,
-            first_byte_us_sum=done * _FIRST_US,
-            succeeded=done,
-            finish_stop=done,
-            tpot_count=done,
-            tpot_us_sum=done * _TOKEN_US,
-            total_count=done,
-            total_us_sum=done * (_FIRST_US + _OUTPUT_TOKENS * _TOKEN_US),
-            chunks=done * _OUTPUT_TOKENS,
-            output_tokens=done * _OUTPUT_TOKENS,
-            # A piece of each open answer comes every _TOKEN_US.
-            progress=open_now * round(INTERVAL_S * 1e6 / _TOKEN_US),
+        nodes.append(
+            NodeObservation(
+                node_id,
+                in_flight=open_now,
+                open_age_s_sum=open_now * 5.0 * rng.random(),
+                pending_tokens=new * _PROMPT_TOKENS,
+                kv_tokens=open_now * (_PROMPT_TOKENS + _OUTPUT_TOKENS),
+                started=new,
+                prefill=PrefillSums(answering, answering * _PROMPT_TOKENS, answering * _FIRST_S),
+                first_byte_count=done,
+                first_byte_ms_sum=done * _FIRST_S * 1e3,
+                succeeded=done,
+                finish_stop=done,
+                tpot_count=done,
+                tpot_ms_sum=done * _TOKEN_MS,
+                total_count=done,
+                total_ms_sum=done * (_FIRST_S * 1e3 + _OUTPUT_TOKENS * _TOKEN_MS),
+                chunks=done * _OUTPUT_TOKENS,
+                output_tokens=done * _OUTPUT_TOKENS,
+            )
         )
+    batch.open, batch.news = encode_nodes(nodes)
     for _ in range(started):
         batch.answers.add(user_bucket=int(rng.integers(65_536)) + 1, model="llama-3.1-8b")
         batch.answers[-1].output_tokens = _OUTPUT_TOKENS

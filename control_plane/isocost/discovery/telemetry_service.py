@@ -33,11 +33,12 @@ class TelemetryService:
         )
 
     async def _report(
-        self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+        self, _: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> telemetry_pb2.TelemetryAck:
         reader = ReportReader()
         refused: tuple[str, ...] = ()
-        async for data in requests:
+        # Not over the iterator, which takes twice as long for each of a thousand agents' reports.
+        while (data := await context.read()) is not grpc.aio.EOF:
             try:
                 report = reader.read(data, time.time())
             except TelemetryError as error:
