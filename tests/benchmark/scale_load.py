@@ -31,6 +31,7 @@ from tests.benchmark.scale_traffic import (
     AgentTraffic,
     EnvoyTraffic,
 )
+from tests.benchmark.tick_fleet import node_sample
 from tests.contract.raw_client import Client, open_stream
 
 ENVOYS = 4
@@ -87,6 +88,10 @@ class Envoys:
 
     def __init__(self, port: int, nodes: int) -> None:
         self._port, self._nodes = port, nodes
+        # Before there is a connection, which would not be kept alive meanwhile.
+        ids = sorted(node_sample(number, 1).node.id for number in range(nodes))
+        requests_per_s = REQUESTS_PER_S * nodes / ENVOYS
+        self._traffic = [EnvoyTraffic(number, ids, requests_per_s) for number in range(ENVOYS)]
         self._intervals_ms: list[float] = []
         self._reports = 0
         self._complete = 0
@@ -106,25 +111,21 @@ class Envoys:
             client = open_stream(channel, f"envoy-{number}")
             for type_url in (ROSTER, TABLE):
                 await client.send(type_url, RESOURCE)
-            ids = await self._roster(client)
+            await self._complete_roster(client)
             self._complete += 1
             if self._complete == ENVOYS:
                 ready()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._take(client))
-                group.create_task(self._report(channel, number, ids))
+                group.create_task(self._report(channel, number))
 
-    async def _roster(self, client: Client) -> list[int]:
-        """The nodes' ids when all are there."""
-        while True:
+    async def _complete_roster(self, client: Client) -> None:
+        nodes = 0
+        while nodes != self._nodes:
             response = DiscoveryResponse.parse(await client.call.read())
-            ids = []
             if response.type_url == ROSTER and response.resources:
-                roster = roster_pb2.Roster.FromString(response.resources[0].value)
-                ids = [node.id for node in roster.nodes]
+                nodes = len(roster_pb2.Roster.FromString(response.resources[0].value).nodes)
             await client.ack(response, RESOURCE)
-            if len(ids) == self._nodes:
-                return ids
 
     async def _take(self, client: Client) -> None:
         before_s = None
@@ -138,14 +139,12 @@ class Envoys:
                 before_s = now_s
             await client.ack(response, RESOURCE)
 
-    async def _report(self, channel: grpc.aio.Channel, number: int, ids: list[int]) -> None:
-        traffic = EnvoyTraffic(number, ids, REQUESTS_PER_S * self._nodes / ENVOYS)
-        gc.freeze()
+    async def _report(self, channel: grpc.aio.Channel, number: int) -> None:
         call = channel.stream_unary(f"/{observation_service.SERVICE}/Report")()
         sequence = 0
         async for _ in ticks(INTERVAL_S, INTERVAL_S * number / ENVOYS):
             sequence += 1
-            for report in traffic.reports(sequence, time.time()):
+            for report in self._traffic[number].reports(sequence, time.time()):
                 await call.write(report)
                 self._reports += 1
 
