@@ -79,4 +79,5 @@ def _parts(signals: Iterable[Signal]) -> Iterable[float]:
 
 
 def _ms(age_s: float) -> int:
-    return min(max(round(age_s * 1e3), 0), _MOST_MS)
+    age_ms = age_s * 1e3
+    return max(round(age_ms), 0) if age_ms < _MOST_MS else _MOST_MS

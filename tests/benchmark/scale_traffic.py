@@ -21,8 +21,9 @@ NODES_PER_AGENT, VMS = 8, 2
 INTERVAL_S = 0.2
 #: So many different bodies follow each other.
 VARIANTS = 5
-#: What each node tells of the hardware changes in one of so many bodies: it is read twice a second.
-_TEMPERATURE_EVERY = 2
+#: The bodies of this number and more are of warmer GPUs: health is read twice a second, so it
+#: changes in two of five reports at most.
+_WARMER = 2
 #: Requests that a VM has open on each node, beside those that are news.
 _OPEN = 2
 _PROMPT_TOKENS, _OUTPUT_TOKENS, _TOKEN_MS, _FIRST_S = 1_200, 210, 20.0, 0.25
@@ -43,7 +44,7 @@ class AgentTraffic:
         # The first one is of a stream's beginning.
         self._first = reports[0].SerializeToString()
         memory = StreamMemory()
-        for report in (reports[0], *reports[1:]):
+        for report in reports:
             memory.shorten(report)
         again = encode_report("", 0, 0.0, 0.0, [_varied(sample, rng, 0) for sample in samples])
         memory.shorten(again)
@@ -63,7 +64,7 @@ class AgentTraffic:
 
 def _varied(sample: NodeSample, rng: np.random.Generator, variant: int) -> NodeSample:
     draw = rng.random(6)
-    hot = variant % _TEMPERATURE_EVERY
+    warmer = int(variant >= _WARMER)
     return replace(
         sample,
         engine=replace(
@@ -83,7 +84,7 @@ def _varied(sample: NodeSample, rng: np.random.Generator, variant: int) -> NodeS
                 pcie_bytes_per_s=measured(1e9 * draw[4]),
                 health=None
                 if gpu.health is None
-                else replace(gpu.health, temperature_celsius=measured(60 + hot)),
+                else replace(gpu.health, temperature_celsius=measured(60 + warmer)),
                 health_age_s=0.5 * draw[5],
             )
             for gpu in sample.gpus

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -16,19 +15,16 @@ from pydantic import TypeAdapter, ValidationError
 from isocost.config import Name, NodeSettings
 from isocost.config_file import parse
 from isocost.discovery.address import canonical
-from isocost.errors import ConfigError, TelemetryError
-from isocost.model import (
-    ABSENT,
-    UNSUPPORTED,
-    EngineSample,
-    GpuSample,
-    HealthSignals,
-    Node,
-    NodeSample,
-    Signal,
-    SignalState,
-    Xid,
+from isocost.discovery.wire_sample import (
+    OWN_SIGNALS,
+    Entry,
+    Health,
+    WireSample,
+    known_signal,
+    signals_of,
 )
+from isocost.errors import ConfigError, TelemetryError
+from isocost.model import EngineSample, HealthSignals, Node, NodeSample, Signal, SignalState, Xid
 from isocost.sample_rows import (
     ENGINE_ROW,
     ENGINE_SIGNALS,
@@ -36,13 +32,9 @@ from isocost.sample_rows import (
     GPU_SIGNALS,
     HANDLES_DROPPED,
     NODE_ROW,
-    NODE_SIGNALS,
     SIGNAL_BYTES,
-    SILENT,
-    UP,
 )
 from isocost.score.hardware import suspicions
-from isocost.score.rows import ReadSample
 from isocost.v1 import roster_pb2, telemetry_pb2
 
 #: Unix seconds have ten digits; what has more than this is no start.
@@ -58,14 +50,10 @@ _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _HEALTH_KEPT = 1024
 
 _KNOWN = (SignalState.MEASURED, SignalState.STALE)
-#: To look a member of an enum up takes as long as to make a signal.
-_MEASURED, _STALE, _UNSUPPORTED = _KNOWN[0], _KNOWN[1], SignalState.UNSUPPORTED
-
-_OWN_SIGNALS = len(ENGINE_SIGNALS) + len(NODE_SIGNALS)
 #: What a report is looked at for at once: a node's flags and clock, and of a GPU the state and the
 #: value of its links, and whether it is lost.
 _LINKS = GPU_SIGNALS.index("nvlink_active_fraction")
-_node_flags = Struct(f"<{_OWN_SIGNALS * SIGNAL_BYTES}xBq").iter_unpack
+_node_flags = Struct(f"<{OWN_SIGNALS * SIGNAL_BYTES}xBq").iter_unpack
 _gpu_links = Struct(
     f"<{_LINKS * SIGNAL_BYTES}xB4xd{(len(GPU_SIGNALS) - 1 - _LINKS) * SIGNAL_BYTES}xB4x"
 ).iter_unpack
@@ -97,104 +85,6 @@ class AgentReport(NamedTuple):
         )
 
 
-class _Health(NamedTuple):
-    """A GPU's health; ``well``: the health table has nothing on it, at no time."""
-
-    signals: HealthSignals
-    well: bool
-
-
-class _Entry(NamedTuple):
-    """A node of a stream's agent, or why it is refused, and the places of its GPUs."""
-
-    node: Node | str
-    uuids: tuple[str, ...]
-    first_gpu: int
-    end_gpu: int
-
-
-#: What a sample reads when somebody asks for it.
-_LATER = ("gpus", "engine", *NODE_SIGNALS)
-
-
-class _WireSample(ReadSample):
-    """Keeps its numbers as the bytes in which they came: signals are many objects, which would all
-    be let go of by the next tick.
-    """
-
-    __slots__ = ("_entry", "_health")
-
-    _entry: _Entry
-    #: Of all GPUs of the report.
-    _health: Sequence[_Health | None]
-
-    # Written once as well, but not past the guard of a frozen dataclass, which takes five times as
-    # long. Python leaves its own way only where both are replaced.
-    __setattr__ = object.__setattr__
-    __delattr__ = object.__delattr__
-
-    def __init__(
-        self,
-        entry: _Entry,
-        node: Node,
-        taken_s: float,
-        flags: int,
-        clock_offset_ms: int,
-        node_row: bytes,
-        gpu_rows: bytes,
-        health: Sequence[_Health | None],
-        well: bool,
-    ) -> None:
-        self.node = node
-        self.engine_up = flags & UP != 0
-        self.engine_silent = flags & SILENT != 0
-        self.cuda_handles_dropped = flags & HANDLES_DROPPED != 0
-        self.clock_offset_s = clock_offset_ms / 1e3
-        self.by_model = ()
-        self.taken_s = taken_s
-        self.node_row = node_row
-        self.gpu_rows = gpu_rows
-        self.well = well
-        self._entry = entry
-        self._health = health
-
-    def __getattr__(self, name: str) -> object:
-        """Called for what is not there yet."""
-        if name not in _LATER:
-            raise AttributeError(name)
-        if name == "gpus":
-            self.gpus = self._gpus()
-        else:
-            signals = _signals(NODE_ROW.unpack(self.node_row), _OWN_SIGNALS)
-            self.engine = EngineSample(*signals[: len(ENGINE_SIGNALS)])
-            self.net_bytes_per_s, self.kv_cache_age_s, self.cuda_handles = signals[
-                len(ENGINE_SIGNALS) :
-            ]
-        return getattr(self, name)
-
-    def _gpus(self) -> tuple[GpuSample, ...]:
-        entry = self._entry
-        gpus = []
-        for uuid, health, row in zip(
-            entry.uuids,
-            self._health[entry.first_gpu : entry.end_gpu],
-            GPU_ROW.iter_unpack(self.gpu_rows),
-            strict=True,
-        ):
-            *_, lost, health_age_ms = row
-            signals = dict(zip(GPU_SIGNALS, _signals(row, len(GPU_SIGNALS)), strict=True))
-            gpus.append(
-                GpuSample(
-                    uuid,
-                    **signals,
-                    lost=lost != 0,
-                    health=None if health is None else health.signals,
-                    health_age_s=health_age_ms / 1e3,
-                )
-            )
-        return tuple(gpus)
-
-
 class ReportReader:
     """Reads the reports of one stream. Nodes and the health of GPUs are told, and read, when they
     change. Of the rest only the numbers are kept at once, see ReadSample.
@@ -203,9 +93,9 @@ class ReportReader:
     def __init__(self) -> None:
         self._agent: str | None = None
         self._nodes: dict[bytes, Node | str] = {}
-        self._entries: tuple[_Entry, ...] | None = None
+        self._entries: tuple[Entry, ...] | None = None
         self._refused: tuple[str, ...] = ()
-        self._health: tuple[_Health | None, ...] = ()
+        self._health: tuple[Health | None, ...] = ()
         self._gpus = 0
 
     def read(self, data: bytes, unix_s: float) -> AgentReport:
@@ -251,12 +141,12 @@ class ReportReader:
             for (state, links, lost), told in zip(_gpu_links(gpu_rows), health, strict=True)
         ]
         all_well = all(well)
-        samples: list[_WireSample] = []
+        samples: list[WireSample] = []
         for entry, (flags, offset_ms) in zip(entries, _node_flags(node_rows), strict=True):
             node, _, first, end = entry
             if not isinstance(node, str):
                 samples.append(
-                    _WireSample(
+                    WireSample(
                         entry,
                         node,
                         taken_s,
@@ -281,7 +171,7 @@ class ReportReader:
             key = item.node.SerializeToString()
             node = nodes[key] = self._nodes.get(key) or _node_or_reason(item.node)
             first, end = end, end + len(item.gpu_uuids)
-            entries.append(_Entry(node, tuple(item.gpu_uuids), first, end))
+            entries.append(Entry(node, tuple(item.gpu_uuids), first, end))
         self._entries, self._nodes, self._gpus = tuple(entries), nodes, end
         self._refused = tuple(entry.node for entry in entries if isinstance(entry.node, str))
 
@@ -301,19 +191,19 @@ def _merge(message: Message, data: bytes, otherwise: str) -> None:
 
 def _add_models(
     report: telemetry_pb2.TelemetryReport,
-    entries: Sequence[_Entry],
-    samples: Sequence[_WireSample],
+    entries: Sequence[Entry],
+    samples: Sequence[WireSample],
 ) -> None:
     by_model: dict[int, list[tuple[str, EngineSample]]] = {}
     for item in report.by_model:
         if len(item.row) != ENGINE_ROW.size or item.node >= len(entries):
             raise TelemetryError(f"what it tells of the model {item.model!r:.200} is no engine's")
-        row = _signals(ENGINE_ROW.unpack(item.row), len(ENGINE_SIGNALS))
+        row = signals_of(ENGINE_ROW.unpack(item.row), len(ENGINE_SIGNALS))
         by_model.setdefault(item.node, []).append((item.model, EngineSample(*row)))
     left = iter(samples)
     for place, entry in enumerate(entries):
         if not isinstance(entry.node, str):
-            next(left).by_model = tuple(by_model.get(place, ()))
+            next(left).add_models(by_model.get(place, ()))
 
 
 def _checked_name(agent: str) -> str:
@@ -380,7 +270,7 @@ def _model(model: roster_pb2.Model) -> dict[str, object]:
 
 
 @lru_cache(_HEALTH_KEPT)
-def _health(data: bytes) -> _Health:
+def _health(data: bytes) -> Health:
     try:
         message = telemetry_pb2.HealthSignals.FromString(data)
     except DecodeError as error:
@@ -389,28 +279,8 @@ def _health(data: bytes) -> _Health:
     signals = HealthSignals(
         **{name: _signal(getattr(message, name)) for name in _HEALTH_SIGNALS}, xids=xids
     )
-    return _Health(signals, well=not suspicions(signals))
+    return Health(signals, well=not suspicions(signals))
 
 
 def _signal(signal: telemetry_pb2.Signal) -> Signal:
-    return _known_signal(signal.state, signal.age_ms, signal.value)
-
-
-def _signals(row: Sequence[float], count: int) -> list[Signal]:
-    """The first so many of an unpacked row."""
-    return [_known_signal(*row[place : place + 3]) for place in range(0, 3 * count, 3)]
-
-
-def _known_signal(state: float, age_ms: float, value: float) -> Signal:
-    """No signal here is ever negative or infinite; one that is, or has a state of a later version
-    of the protocol, is not known.
-    """
-    if state == _UNSUPPORTED:
-        return UNSUPPORTED
-    if not 0.0 <= value < math.inf:
-        return ABSENT
-    if state == _MEASURED:
-        return Signal(_MEASURED, value, age_ms / 1e3)
-    if state == _STALE:
-        return Signal(_STALE, value, age_ms / 1e3)
-    return ABSENT
+    return known_signal(signal.state, signal.age_ms, signal.value)

@@ -147,19 +147,18 @@ def _node(node_id: int, numbers: dict[str, float]) -> NodeObservation:
 
 
 def node_table(nodes: Sequence[NodeObservation]) -> NodeTable:
-    """The nodes as columns."""
+    """The nodes as columns, in their order."""
     if isinstance(nodes, NodeTable):
         return nodes
-    return NodeTable(_columns(OPEN, nodes), _columns(NEWS, nodes))
-
-
-def _columns(names: tuple[str, ...], nodes: Sequence[NodeObservation]) -> Columns:
-    """Of the nodes of which one of these numbers is not 0."""
-    numbers = np.array([attrgetter(*names)(node) for node in nodes], dtype=np.float64)
-    numbers = numbers.reshape(-1, len(names))
-    some = numbers.any(axis=1)
     ids = np.array([node.node_id for node in nodes], dtype=np.uint64)
-    return Columns(names, ids[some], numbers[some])
+    return NodeTable(
+        Columns(OPEN, ids, _numbers(OPEN, nodes)), Columns(NEWS, ids, _numbers(NEWS, nodes))
+    )
+
+
+def _numbers(names: tuple[str, ...], nodes: Sequence[NodeObservation]) -> NDArray[np.float64]:
+    numbers = np.array([attrgetter(*names)(node) for node in nodes], dtype=np.float64)
+    return numbers.reshape(-1, len(names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
         fallback_no_eligible=batch.fallback_no_eligible,
         fallback_host_failure=batch.fallback_host_failure,
         stale_choices=batch.stale_choices,
-        nodes=NodeTable(_open(batch.open), _news(batch.news)),
+        nodes=NodeTable(_open(batch.open), _news(batch.news)) if batch.open or batch.news else (),
         placements=tuple(
             Placement(placement.node_id, tuple(placement.blocks))
             for placement in batch.placements
