@@ -17,7 +17,7 @@ from isocost.model import (
     measured,
 )
 from isocost.telemetry.report import encode_report
-from isocost.v1 import observation_pb2, telemetry_pb2
+from isocost.v1 import observation_pb2, table_pb2, telemetry_pb2
 from tests.unit.hardware_samples import WELL
 
 ENVOYS, VMS = 4, 2
@@ -131,7 +131,7 @@ class Fleet:
                 for bucket, tokens in answers
             ],
             placements=[
-                observation_pb2.Placement(
+                table_pb2.Placement(
                     node_id=int(ids[placement * len(ids) // _PLACEMENTS]),
                     blocks=self._random.integers(2**63, size=_BLOCKS).tolist(),
                 )

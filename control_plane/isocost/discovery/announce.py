@@ -99,16 +99,24 @@ class Announcements:
 
     def receive(self, report: AgentReport, now_s: float) -> None:
         """Take a report that arrived at ``now_s``; what a newer one has told already stays."""
-        self._heard_s[report.agent] = now_s
+        agent, all_claims, before, follows = report.agent, self._claims, None, False
+        self._heard_s[agent] = now_s
         for sample in report.samples:
-            claims = self._claims.setdefault(sample.node.name, {})
-            held = claims.get((report.agent, sample.node.host))
-            # A machine that lost both clocks is believed again after its silence.
+            node = sample.node
+            claims = all_claims.get(node.name)
+            held = None if claims is None else claims.get((agent, node.host))
             if held is None:
-                claims[report.agent, sample.node.host] = Announcement(sample, report, now_s)
+                all_claims.setdefault(node.name, {})[agent, node.host] = Announcement(
+                    sample, report, now_s
+                )
                 self._answer = None
-            elif report.follows(held.report) or self.lost(held, now_s):
-                if held.sample.node is not sample.node:
+                continue
+            if held.report is not before:
+                before = held.report
+                follows = report.follows(before)
+            # A machine that lost both clocks is believed again after its silence.
+            if follows or self.lost(held, now_s):
+                if held.sample.node is not node:
                     self._answer = None
                 held.sample, held.report, held.arrived_s = sample, report, now_s
 
