@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -37,6 +37,8 @@ from tests.integration.harness.ports import free_port
 from tests.integration.harness.process import Process, isocost_command
 
 SIZES = {"1024": 1024, "10240": 10_240}
+#: The figures' names.
+_KEY = {"1024": "1024x4", "10240": "10240"}
 RUNS, RUN_S = 3, 20.0
 #: The first roster, its tables and the first of everything are not what a fleet costs.
 WARM_UP_S = 10.0
@@ -84,19 +86,19 @@ def measure(nodes: int, runs: int, run_s: float) -> list[Run]:
 
 
 def judge(size: str, runs: Sequence[Run]) -> list[Entry]:
-    """Medians of the runs."""
-    nodes = SIZES[size]
+    """Medians of the runs. No bar is kept by a control plane that did not take its load."""
+    nodes, taken = SIZES[size], min(run.delivered for run in runs)
     setup = f"{nodes:,} nodes, {ENVOYS} Envoys with {VMS} VMs"
     machine = f"machine {max(run.machine for run in runs):.0%} busy"
+    if taken < _DELIVERED:
+        machine += f"; only {taken * 100:.0f} % of the reports that were due were sent"
     cpu = tuple(round(run.cpu, 4) for run in runs)
     rss_mb = tuple(round(run.rss_mb, 1) for run in runs)
     interval_ms = tuple(round(run.interval_p99_ms, 1) for run in runs)
-    memory = f"control.rss_mb.{size}x{ENVOYS}", median(rss_mb), "MB"
-    return [
+    memory = f"control.rss_mb.{_KEY[size]}", median(rss_mb), "MB"
+    entries = [
         at_most(
-            f"control.cpu_fraction.{size}x{ENVOYS}"
-            if size == "1024"
-            else f"control.cpu_fraction.{size}",
+            f"control.cpu_fraction.{_KEY[size]}",
             median(cpu),
             "",
             CPU_FRACTION[size],
@@ -115,10 +117,15 @@ def judge(size: str, runs: Sequence[Run]) -> list[Entry]:
             f"between tables as the Envoys receive them, {runs[-1].tables} a run; {machine}",
         ),
     ]
+    return [
+        replace(entry, ok=entry.ok and (taken >= _DELIVERED or entry.bar == "none"))
+        for entry in entries
+    ]
 
 
 def _run(control_plane: Process, agents: Load, envoys: Load, nodes: int, run_s: float) -> Run:
-    agents.ask(), envoys.ask()
+    agents.ask()
+    envoys.ask()
     psutil.cpu_percent()
     began_s, before_s = time.monotonic(), cpu_s(control_plane.pid)
     time.sleep(run_s)
