@@ -96,6 +96,7 @@ class ReportReader:
         self._entries: tuple[Entry, ...] | None = None
         self._refused: tuple[str, ...] = ()
         self._health: tuple[Health | None, ...] = ()
+        self._by_content: dict[bytes, Health] = {}
         self._gpus = 0
 
     def read(self, data: bytes, unix_s: float) -> AgentReport:
@@ -178,7 +179,10 @@ class ReportReader:
     def _read_health(self, content: bytes) -> None:
         listed = telemetry_pb2.HealthList()
         _merge(listed, content, "the health of its GPUs is no HealthList")
-        self._health = tuple(_health(told) if told else None for told in listed.gpus)
+        # What did not change is the same object again, however many others there are.
+        known = {told: self._by_content.get(told) or _health(told) for told in listed.gpus if told}
+        self._health = tuple(known.get(told) for told in listed.gpus)
+        self._by_content = known
 
 
 def _merge(message: Message, data: bytes, otherwise: str) -> None:

@@ -142,8 +142,11 @@ class InFlight:
         counts, both times.
         """
         former = self._vms.get(vm, _NOTHING)
-        self._open[former.rows] -= former.shares
-        self._open[held.rows] += held.shares
+        if np.array_equal(former.rows, held.rows):
+            self._open[held.rows] += held.shares - former.shares
+        else:
+            self._open[former.rows] -= former.shares
+            self._open[held.rows] += held.shares
         self._vms[vm] = held
 
 
