@@ -30,25 +30,26 @@ from isocost.sample_rows import (
 )
 from isocost.score.columns import Column, Floats
 
-#: Over the GPUs of a node the slowest way counts, and the mean of the links and of their use;
-#: memory is summed up.
-_LARGEST = [GPU_SIGNALS.index("pcie_bytes_per_s")]
-_MEAN = [GPU_SIGNALS.index(name) for name in ("nvlink_active_fraction", "gpu_utilisation")]
+#: The numbers of every tick. The last signal of each row, CUDA handles and a GPU's utilisation, is
+#: looked at when something is odd.
+NODE_NUMBERS = (*ENGINE_SIGNALS, *NODE_SIGNALS[:-1])
+GPU_NUMBERS = GPU_SIGNALS[:-1]
+#: Over the GPUs of a node the slowest way counts, and the mean of the links; memory is summed up.
+_LARGEST = GPU_NUMBERS.index("pcie_bytes_per_s")
+_MEAN = GPU_NUMBERS.index("nvlink_active_fraction")
 
 #: More than any signal is: a petabyte, or the tokens of an engine that makes a million per second
 #: for thirty years. Products of such numbers stay numbers, and one wrong page beside right ones
 #: leaves these their digits where the median comes in.
 _MOST = 1e15
 
-_PER_NODE = len(ENGINE_SIGNALS) + len(NODE_SIGNALS)
-
 _SIGNAL = np.dtype([("state", "u1"), ("age_ms", "<u4"), ("value", "<f8")])
 #: The signals of a row; what comes behind them is not looked at here.
 _NODE = np.dtype(
-    {"names": ["signals"], "formats": [(_SIGNAL, _PER_NODE)], "itemsize": NODE_ROW.size}
+    {"names": ["signals"], "formats": [(_SIGNAL, len(NODE_NUMBERS))], "itemsize": NODE_ROW.size}
 )
 _GPU = np.dtype(
-    {"names": ["signals"], "formats": [(_SIGNAL, len(GPU_SIGNALS))], "itemsize": GPU_ROW.size}
+    {"names": ["signals"], "formats": [(_SIGNAL, len(GPU_NUMBERS))], "itemsize": GPU_ROW.size}
 )
 
 _fields = attrgetter(*(field.name for field in dataclasses.fields(NodeSample)))
@@ -84,7 +85,7 @@ def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mappin
     rows = [sample if isinstance(sample, ReadSample) else _rows(sample) for sample in samples]
     own = _signals(b"".join([row.node_row for row in rows]), _NODE)
     of_gpus = _over_gpus([row.gpu_rows for row in rows])
-    names = (*ENGINE_SIGNALS, *NODE_SIGNALS, *GPU_SIGNALS)
+    names = (*NODE_NUMBERS, *GPU_NUMBERS)
     values = np.concatenate((own[0], of_gpus[0]))
     states = np.concatenate((own[1], of_gpus[1]))
     ages = np.concatenate((own[2], of_gpus[2]))
@@ -120,7 +121,7 @@ _Signals = tuple[Floats, NDArray[np.int8], Floats]
 
 
 def _signals(rows: bytes, dtype: np.dtype[np.void]) -> _Signals:
-    """Values, states and ages in seconds of m rows of ``count`` signals, each [count, m].
+    """Values, states and ages in seconds of m rows of ``dtype``, each [signals, m].
 
     No signal is ever negative or larger than ``_MOST``; one that is, or has a state of a later
     version of the protocol, is not known. What is not known has the value and the age 0.
@@ -144,12 +145,12 @@ def _over_gpus(rows: Sequence[bytes]) -> _Signals:
     GPUs are looked at together.
     """
     count = np.array(list(map(len, rows)), dtype=np.intp) // GPU_ROW.size
-    shape = (len(GPU_SIGNALS), len(rows))
+    shape = (len(GPU_NUMBERS), len(rows))
     values, states, ages = np.zeros(shape), np.zeros(shape, dtype=np.int8), np.zeros(shape)
     for gpus in np.unique(count[count > 0]).tolist():
         places = np.flatnonzero(count == gpus)
         of_gpus = _signals(b"".join([rows[place] for place in places.tolist()]), _GPU)
-        each = len(GPU_SIGNALS), len(places), gpus
+        each = len(GPU_NUMBERS), len(places), gpus
         values[:, places], states[:, places], ages[:, places] = _combined(
             *(part.reshape(each) for part in of_gpus)
         )
@@ -167,7 +168,7 @@ def _combined(value: Floats, state: NDArray[np.int8], age_s: Floats) -> _Signals
     stale = (state == SignalState.STALE).any(axis=2)
     # Nothing is added by a part that drops out: its value is 0.
     combined = value.sum(axis=2)
-    combined[_LARGEST] = value[_LARGEST].max(axis=2)
+    combined[_LARGEST] = value[_LARGEST].max(axis=1)
     combined[_MEAN] /= np.maximum(parts[_MEAN], 1)
     known = ~absent & (parts > 0)
     states = np.where(stale, SignalState.STALE, SignalState.MEASURED)

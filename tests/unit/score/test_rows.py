@@ -25,7 +25,7 @@ from isocost.model import (
     Xid,
     measured,
 )
-from isocost.sample_rows import ENGINE_SIGNALS, GPU_SIGNALS, NODE_SIGNALS
+from isocost.sample_rows import ENGINE_SIGNALS
 from isocost.score.columns import Column, column, combine
 from isocost.score.rows import ReadSample, node_columns, vram_total_bytes
 from isocost.score.telemetry import work_done
@@ -57,7 +57,12 @@ SAMPLES = st.builds(
     kv_cache_age_s=SIGNALS,
     cuda_handles=SIGNALS,
 )
-HOW = dict(zip(GPU_SIGNALS, ("sum", "sum", "max", "mean", "mean"), strict=True))
+HOW = {
+    "vram_total_bytes": "sum",
+    "vram_free_bytes": "sum",
+    "pcie_bytes_per_s": "max",
+    "nvlink_active_fraction": "mean",
+}
 
 
 def over_the_wire(of: NodeSample) -> ReadSample:
@@ -100,12 +105,13 @@ def test_columns_are_what_the_signals_say_one_by_one(
     read = [None if item is None else over_the_wire(item) for item in samples]
     for told in (samples, read):
         got = node_columns(told, np.array(ages_s))
+        assert got.keys() == {*ENGINE_SIGNALS, "net_bytes_per_s", "kv_cache_age_s", *HOW}
         for name in ENGINE_SIGNALS:
             expected = one_by_one(samples, ages_s, lambda of, n=name: getattr(of.engine, n))
             assert_same(got[name], expected)
-        for name in NODE_SIGNALS:
+        for name in ("net_bytes_per_s", "kv_cache_age_s"):
             assert_same(got[name], one_by_one(samples, ages_s, lambda of, n=name: getattr(of, n)))
-        for name in GPU_SIGNALS:
+        for name in HOW:
             assert_same(got[name], one_by_one(samples, ages_s, lambda of, n=name: over_gpus(of, n)))
 
 
