@@ -57,8 +57,13 @@ class Entry(NamedTuple):
     end_gpu: int
 
 
-#: What a sample reads when somebody asks for it.
-_LATER = ("gpus", "engine", *NODE_SIGNALS)
+class _Own(NamedTuple):
+    """What a node's row says; the last three in the order of NODE_SIGNALS."""
+
+    engine: EngineSample
+    net_bytes_per_s: Signal
+    kv_cache_age_s: Signal
+    cuda_handles: Signal
 
 
 class WireSample(ReadSample):
@@ -66,11 +71,13 @@ class WireSample(ReadSample):
     be let go of by the next tick.
     """
 
-    __slots__ = ("_entry", "_health")
+    __slots__ = ("_entry", "_health", "_read_gpus", "_read_own")
 
     _entry: Entry
     #: Of all GPUs of the report.
     _health: Sequence[Health | None]
+    _read_gpus: tuple[GpuSample, ...] | None
+    _read_own: _Own | None
 
     # Written once as well, but not past the guard of a frozen dataclass, which takes five times as
     # long. Python leaves its own way only where both are replaced.
@@ -101,24 +108,42 @@ class WireSample(ReadSample):
         self.well = well
         self._entry = entry
         self._health = health
+        self._read_gpus = self._read_own = None
 
     def add_models(self, by_model: Sequence[tuple[str, EngineSample]]) -> None:
         """What the page tells of the node's models, before anybody else has the sample."""
         self.by_model = tuple(by_model)
 
-    def __getattr__(self, name: str) -> object:
-        """Called for what is not there yet."""
-        if name not in _LATER:
-            raise AttributeError(name)
-        if name == "gpus":
-            self.gpus = self._gpus()
-        else:
+    # Properties, not __getattr__: with that every other attribute would be read the slow way, too.
+
+    @property
+    def gpus(self) -> tuple[GpuSample, ...]:
+        if self._read_gpus is None:
+            self._read_gpus = self._gpus()
+        return self._read_gpus
+
+    @property
+    def engine(self) -> EngineSample:
+        return self._own().engine
+
+    @property
+    def net_bytes_per_s(self) -> Signal:
+        return self._own().net_bytes_per_s
+
+    @property
+    def kv_cache_age_s(self) -> Signal:
+        return self._own().kv_cache_age_s
+
+    @property
+    def cuda_handles(self) -> Signal:
+        return self._own().cuda_handles
+
+    def _own(self) -> _Own:
+        if self._read_own is None:
             signals = signals_of(NODE_ROW.unpack(self.node_row), OWN_SIGNALS)
-            self.engine = EngineSample(*signals[: len(ENGINE_SIGNALS)])
-            self.net_bytes_per_s, self.kv_cache_age_s, self.cuda_handles = signals[
-                len(ENGINE_SIGNALS) :
-            ]
-        return getattr(self, name)
+            engine = EngineSample(*signals[: len(ENGINE_SIGNALS)])
+            self._read_own = _Own(engine, *signals[len(ENGINE_SIGNALS) :])
+        return self._read_own
 
     def _gpus(self) -> tuple[GpuSample, ...]:
         entry = self._entry

@@ -11,7 +11,7 @@ KEEPALIVE_TIMEOUT_MS = 3_000
 
 #: What a stream may send ahead of what was read: two reports of 10,240 nodes. gRPC would find out
 #: for itself how much that should be, by a ping for each of a thousand agents' reports.
-LOOKAHEAD_BYTES = 256 * 1024
+LOOKAHEAD_BYTES = 1024 * 1024
 
 #: What a client may send: far above a report of 10,240 nodes (1 MB for each of its VMs), and
 #: still a limit. What the server sends has none, because it is the server's own.
