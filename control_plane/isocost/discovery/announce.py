@@ -25,11 +25,8 @@ class Announcement:
     sample: NodeSample
     report: AgentReport
     arrived_s: float
-
-    @property
-    def clock_offset_s(self) -> float:
-        """The node's clock less this machine's."""
-        return self.report.clock_offset_s + self.sample.clock_offset_s
+    #: The node's clock less this machine's.
+    clock_offset_s: float
 
     @property
     def claimant(self) -> str:
@@ -101,13 +98,14 @@ class Announcements:
         """Take a report that arrived at ``now_s``; what a newer one has told already stays."""
         agent, all_claims, before, follows = report.agent, self._claims, None, False
         self._heard_s[agent] = now_s
+        agent_offset_s = report.clock_offset_s
         for sample in report.samples:
             node = sample.node
             claims = all_claims.get(node.name)
             held = None if claims is None else claims.get((agent, node.host))
             if held is None:
                 all_claims.setdefault(node.name, {})[agent, node.host] = Announcement(
-                    sample, report, now_s
+                    sample, report, now_s, agent_offset_s + sample.clock_offset_s
                 )
                 self._answer = None
                 continue
@@ -119,6 +117,7 @@ class Announcements:
                 if held.sample.node is not node:
                     self._answer = None
                 held.sample, held.report, held.arrived_s = sample, report, now_s
+                held.clock_offset_s = agent_offset_s + sample.clock_offset_s
 
     def lost(self, announcement: Announcement, now_s: float) -> bool:
         return now_s - announcement.arrived_s > self._lost_after_s
