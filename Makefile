@@ -76,7 +76,7 @@ filter-floor: ## build the filter that only reads, which the cost of ours is com
 	@bash filter/build.sh --floor
 
 .PHONY: bench
-bench: setup filter-trap filter-floor ## the filter's cost against its bars; a day's pushes (432,000) and what they leave behind; bursts; an agent's and a tick's cost; a thousand ADS clients; prefix hits; how steady shares are
+bench: setup filter-trap filter-floor ## the filter's cost against its bars; a day's pushes (432,000) and what they leave behind; bursts; an agent's, a tick's and a whole control plane's cost; a thousand ADS clients; prefix hits; how steady shares are
 	cd filter && cargo bench --locked --package isocost-core
 	ISOCOST_PUSHES=432000 ISOCOST_BENCH_JSON=build/bench.json $(BIN)/python -m pytest -s tests/integration/test_long_run.py -k pushes
 	ISOCOST_BENCH_JSON=build/bench.json $(BIN)/python -m pytest -s tests/integration/test_burst.py -k quarter
@@ -84,6 +84,7 @@ bench: setup filter-trap filter-floor ## the filter's cost against its bars; a d
 	$(BIN)/python -m tests.benchmark.agent_cost
 	$(BIN)/python -m tests.benchmark.tick_cost
 	$(BIN)/python -m tests.benchmark.ads_clients
+	$(BIN)/python -m tests.benchmark.control_scale
 	$(BIN)/python -m tests.benchmark.prefix_hits
 	$(BIN)/python -m tests.benchmark.steady_shares
 

@@ -29,12 +29,18 @@ class GuardLog:
 
     def __init__(self) -> None:
         self._told: dict[str, frozenset[str]] = {}
+        #: Of the last time, to see that nothing is new.
+        self._last: dict[str, tuple[Sequence[Node], Flags]] = {}
 
     def tell(self, nodes: Sequence[Node], found: Mapping[str, Flags]) -> None:
         for guard, flags in found.items():
             before = self._told.get(guard, frozenset())
             if not before and not flags.any():
                 continue
+            last = self._last.get(guard)
+            if last is not None and nodes is last[0] and np.array_equal(flags, last[1]):
+                continue
+            self._last[guard] = nodes, flags.copy()
             names = frozenset(nodes[index].name for index in np.flatnonzero(flags).tolist())
             there = before & {node.name for node in nodes}
             begins = sorted(names - before)

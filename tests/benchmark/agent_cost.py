@@ -25,6 +25,7 @@ import psutil
 import yaml
 from aiohttp import web
 
+from isocost.discovery.report import AgentReport, ReportReader
 from isocost.discovery.telemetry_service import SERVICE
 from isocost.model import SignalState
 from isocost.v1 import telemetry_pb2
@@ -64,19 +65,20 @@ class Reports:
 
     def __init__(self) -> None:
         self.arrived_s: list[float] = []
-        self.last = telemetry_pb2.TelemetryReport()
+        self.last: AgentReport | None = None
 
     async def receive(
         self, requests: AsyncIterator[bytes], _: object
     ) -> telemetry_pb2.TelemetryAck:
+        reader = ReportReader()
         async for data in requests:
             self.arrived_s.append(time.monotonic())
-            self.last = telemetry_pb2.TelemetryReport.FromString(data)
+            self.last = reader.read(data, time.time())
         return telemetry_pb2.TelemetryAck()
 
     def complete(self) -> bool:
         """Every GPU with its slow signals."""
-        gpus = [gpu for node in self.last.nodes for gpu in node.gpus]
+        gpus = [gpu for node in self.last.samples for gpu in node.gpus] if self.last else []
         return len(gpus) == GPUS and all(
             gpu.pcie_bytes_per_s.state == SignalState.MEASURED for gpu in gpus
         )

@@ -17,7 +17,7 @@ from isocost.model import (
     measured,
 )
 from isocost.telemetry.report import encode_report
-from isocost.v1 import observation_pb2, telemetry_pb2
+from isocost.v1 import observation_pb2, table_pb2, telemetry_pb2
 from tests.unit.hardware_samples import WELL
 
 ENVOYS, VMS = 4, 2
@@ -29,7 +29,14 @@ _NODES_OF_A_RACK = 16
 #: Of one VM in one round.
 _ANSWERS, _PLACEMENTS, _BLOCKS = 32, 16, 8
 
-Numbers = list[list[int]]
+Drawn = NDArray[np.int64]
+
+#: The rows of telemetry.proto and of observation.proto.
+_SIGNAL = np.dtype([("state", "u1"), ("age_ms", "<u4"), ("value", "<f8")])
+_NODE = np.dtype([("signals", _SIGNAL, 10), ("flags", "u1"), ("clock_offset_ms", "<i8")])
+_GPU = np.dtype([("signals", _SIGNAL, 5), ("lost", "u1"), ("health_age_ms", "<u4")])
+_OPEN = np.dtype([("id", "<u8"), ("in_flight", "<u4"), ("sums", "<u8", 3)])
+_NEWS = np.dtype([("id", "<u8"), ("counts", "<u4", 17), ("sums", "<u8", 7)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,82 +48,103 @@ class Round:
 
 
 class Fleet:
-    """``nodes`` agents with a node of ``gpus`` GPUs each; nothing they tell stays as it was."""
+    """``nodes`` agents with a node of ``gpus`` GPUs each; every number changes."""
 
     def __init__(self, nodes: int, gpus: int, seed: int = 1) -> None:
         self._random = np.random.default_rng(seed)
-        samples = [_sample(number, gpus) for number in range(nodes)]
-        self._reports = [
-            encode_report(sample.node.host, 0, 0.0, 0.0, [sample]) for sample in samples
-        ]
-        self._health = [_health(celsius) for celsius in range(40, 80)]
-        ids = [sample.node.id for sample in samples]
-        self._envoys = [_envoy(number, ids) for number in range(ENVOYS)]
-        self._gpus, self._sequence = gpus, 0
+        samples = [node_sample(number, gpus) for number in range(nodes)]
+        reports = [encode_report("", 0, 0.0, 0.0, [sample]) for sample in samples]
+        self._agents = [sample.node.host for sample in samples]
+        self._lists = [report.nodes for report in reports]
+        self._nodes = np.frombuffer(b"".join(r.node_rows for r in reports), _NODE).copy()
+        self._gpus = np.frombuffer(b"".join(r.gpu_rows for r in reports), _GPU).copy()
+        self._temperatures = [_health(celsius) for celsius in range(40, 80)]
+        self._health = [[self._temperatures[20]] * gpus for _ in samples]
+        self._ids = np.array(sorted(sample.node.id for sample in samples), dtype=np.uint64)
+        self._gpu_count, self._sequence = gpus, 0
 
     def round(self, now_s: float, unix_s: float) -> Round:
         """What is sent at ``now_s``; call it once for each round."""
         self._sequence += 1
-        return Round(self._telemetry(now_s, unix_s), self._observations(unix_s))
+        return Round(
+            self._telemetry(now_s, unix_s),
+            [self._envoy_report(number, unix_s) for number in range(ENVOYS)],
+        )
 
     def _telemetry(self, now_s: float, unix_s: float) -> list[bytes]:
-        engine = self._integers((50, 50, 1000, 900, 900, 10**8), len(self._reports))
-        gpus = iter(self._integers((8 * 10**9, 100, 10**10, 500), len(self._reports) * self._gpus))
+        own, of_gpus = self._nodes["signals"]["value"], self._gpus["signals"]["value"]
+        drawn = self._integers((50, 50, 1000, 900, 900, 10**8), len(self._nodes))
+        own[:, :3] = drawn[:, :3] / (1, 1, 1e3)
+        own[:, 4:6] += drawn[:, 3:5]
+        own[:, 7] = drawn[:, 5]
+        drawn = self._integers((8 * 10**9, 10**10, 100, 500, 10**6), len(self._gpus))
+        of_gpus[:, 1], of_gpus[:, 2], of_gpus[:, 4] = drawn[:, 0], drawn[:, 1], drawn[:, 2] / 100
+        self._gpus["health_age_ms"] = drawn[:, 3]
+        temperatures = drawn[:, 4].reshape(-1, self._gpu_count).tolist()
         return [
-            self._report(report, numbers, [next(gpus) for _ in range(self._gpus)], now_s, unix_s)
-            for report, numbers in zip(self._reports, engine, strict=True)
+            self._report(place, changes, now_s, unix_s)
+            for place, changes in enumerate(temperatures)
         ]
 
-    def _report(
-        self,
-        report: telemetry_pb2.TelemetryReport,
-        numbers: list[int],
-        of_gpus: Numbers,
-        now_s: float,
-        unix_s: float,
-    ) -> bytes:
-        report.sequence = self._sequence
-        report.wall_unix_ms, report.monotonic_ms = round(unix_s * 1e3), round(now_s * 1e3)
-        node = report.nodes[0]
-        running, waiting, kv_permille, prompt, generated, net = numbers
-        node.engine.running.value, node.engine.waiting.value = running, waiting
-        node.engine.kv_usage.value = kv_permille / 1e3
-        node.engine.prompt_tokens_total.value += prompt
-        node.engine.generation_tokens_total.value += generated
-        node.net_bytes_per_s.value = net
-        for gpu, (free, percent, pcie, age_ms) in zip(node.gpus, of_gpus, strict=True):
-            gpu.vram_free_bytes.value, gpu.pcie_bytes_per_s.value = free, pcie
-            gpu.gpu_utilisation.value = percent / 100
-            gpu.health_age_ms = age_ms
-            if pcie % _TEMPERATURE == 0:
-                gpu.health = self._health[free % len(self._health)]
+    def _report(self, place: int, temperatures: list[int], now_s: float, unix_s: float) -> bytes:
+        gpus = slice(place * self._gpu_count, (place + 1) * self._gpu_count)
+        report = telemetry_pb2.TelemetryReport(
+            agent=self._agents[place],
+            sequence=self._sequence,
+            wall_unix_ms=round(unix_s * 1e3),
+            monotonic_ms=round(now_s * 1e3),
+            node_rows=self._nodes[place : place + 1].tobytes(),
+            gpu_rows=self._gpus[gpus].tobytes(),
+        )
+        health = self._health[place]
+        changed = [gpu for gpu, drawn in enumerate(temperatures) if drawn % _TEMPERATURE == 0]
+        for gpu in changed:
+            health[gpu] = self._temperatures[temperatures[gpu] % len(self._temperatures)]
+        if changed or self._sequence == 1:
+            report.health = telemetry_pb2.HealthList(gpus=health).SerializeToString()
+        if self._sequence == 1:
+            report.nodes = self._lists[place]
         return report.SerializeToString()
 
-    def _observations(self, unix_s: float) -> list[bytes]:
-        return [self._envoy_report(report, unix_s) for report in self._envoys]
-
-    def _envoy_report(self, report: observation_pb2.ObservationReport, unix_s: float) -> bytes:
-        for batch in report.batches:
-            batch.sequence = self._sequence
-            batch.taken_at_unix_ms = round(unix_s * 1e3)
-            batch.picked = len(batch.nodes)
-            numbers = self._integers((8, 3, 2000, 500), len(batch.nodes))
-            for node, (open_now, ended, tokens, ms) in zip(batch.nodes, numbers, strict=True):
-                _observe(node, 1 + open_now, 1 + ended, 1 + tokens, 1 + ms)
-            for answer, (bucket, tokens) in zip(
-                batch.answers, self._integers((65_536, 900), _ANSWERS), strict=True
-            ):
-                answer.user_bucket, answer.output_tokens = 1 + bucket, tokens
-            for placement in batch.placements:
-                placement.blocks[:] = self._random.integers(2**63, size=_BLOCKS).tolist()
+    def _envoy_report(self, number: int, unix_s: float) -> bytes:
+        report = observation_pb2.ObservationReport(
+            batches=[self._batch(number, vm, unix_s) for vm in range(VMS)]
+        )
+        report.workers.envoy, report.workers.live, report.workers.expected = f"e{number}", VMS, VMS
         return report.SerializeToString()
 
-    def _integers(self, below: tuple[int, ...], rows: int) -> Numbers:
-        drawn: NDArray[np.int64] = self._random.integers(below, size=(rows, len(below)))
-        return drawn.tolist()
+    def _batch(self, number: int, vm: int, unix_s: float) -> observation_pb2.ObservationBatch:
+        ids, answers = self._ids, self._integers((65_536, 900), _ANSWERS).tolist()
+        state, news = _observed(ids, 1 + self._integers((8, 3, 2000, 500), len(ids)))
+        return observation_pb2.ObservationBatch(
+            envoy=f"e{number}",
+            incarnation=1 + number * VMS + vm,
+            sequence=self._sequence,
+            taken_at_unix_ms=round(unix_s * 1e3),
+            picked=len(ids),
+            open=state,
+            news=news,
+            answers=[
+                observation_pb2.Answer(
+                    user_bucket=1 + bucket, model="llama-3.1-8b", output_tokens=tokens
+                )
+                for bucket, tokens in answers
+            ],
+            placements=[
+                table_pb2.Placement(
+                    node_id=int(ids[placement * len(ids) // _PLACEMENTS]),
+                    blocks=self._random.integers(2**63, size=_BLOCKS).tolist(),
+                )
+                for placement in range(_PLACEMENTS)
+            ],
+        )
+
+    def _integers(self, below: tuple[int, ...], rows: int) -> Drawn:
+        drawn: Drawn = self._random.integers(below, size=(rows, len(below)))
+        return drawn
 
 
-def _sample(number: int, gpus: int) -> NodeSample:
+def node_sample(number: int, gpus: int) -> NodeSample:
     name = f"node-{number:05}"
     links = measured(17 / 18 if number % _LINK_DOWN == 0 else 1.0)
     return NodeSample(
@@ -157,35 +185,28 @@ def _sample(number: int, gpus: int) -> NodeSample:
 
 
 def _health(celsius: int) -> bytes:
-    sample = _sample(0, 1)
-    health = replace(WELL, temperature_celsius=measured(celsius))
-    gpu = replace(sample.gpus[0], health=health)
+    sample = node_sample(0, 1)
+    gpu = replace(sample.gpus[0], health=replace(WELL, temperature_celsius=measured(celsius)))
     report = encode_report("a", 0, 0.0, 0.0, [replace(sample, gpus=(gpu,))])
-    return report.nodes[0].gpus[0].health
+    return telemetry_pb2.HealthList.FromString(report.health).gpus[0]
 
 
-def _envoy(number: int, ids: list[int]) -> observation_pb2.ObservationReport:
-    report = observation_pb2.ObservationReport()
-    report.workers.envoy, report.workers.live, report.workers.expected = f"e{number}", VMS, VMS
-    for vm in range(VMS):
-        batch = report.batches.add(envoy=f"e{number}", incarnation=1 + number * VMS + vm)
-        for node_id in ids:
-            batch.nodes.add(node_id=node_id)
-        for _ in range(_ANSWERS):
-            batch.answers.add(model="llama-3.1-8b")
-        for placement in range(_PLACEMENTS):
-            batch.placements.add(node_id=ids[placement * len(ids) // _PLACEMENTS])
-    return report
-
-
-def _observe(
-    node: observation_pb2.NodeObservation, open_now: int, ended: int, tokens: int, ms: int
-) -> None:
-    node.in_flight, node.open_age_ms_sum = open_now, open_now * ms
-    node.started = node.succeeded = node.finish_stop = ended
-    node.first_byte_count = node.tpot_count = node.total_count = node.prefill_count = ended
-    node.first_byte_us_sum = node.prefill_us_sum = ended * ms * 1000
-    node.tpot_us_sum, node.total_us_sum = ended * (20 + ms // 20) * 1000, ended * ms * 20_000
-    node.chunks = node.progress = node.output_tokens = ended * 200
-    node.prefill_tokens_sum, node.pending_tokens = ended * tokens, tokens
-    node.kv_tokens = open_now * tokens
+def _observed(ids: NDArray[np.uint64], drawn: Drawn) -> tuple[bytes, bytes]:
+    """What is open on each node and its news; ``drawn`` [n, 4]: requests that are open and that
+    ended, tokens of each prompt, ms to each first token.
+    """
+    open_now, ended, tokens, ms = drawn.T
+    state, news = np.zeros(len(ids), _OPEN), np.zeros(len(ids), _NEWS)
+    state["id"] = news["id"] = ids
+    state["in_flight"] = open_now
+    state["sums"] = np.column_stack((open_now * ms, tokens, open_now * tokens))
+    # Started, succeeded, first bytes, times per token, totals, prefills, ended by themselves.
+    news["counts"][:, [0, 1, 9, 10, 11, 12, 13]] = ended[:, np.newaxis]
+    first_us = ended * ms * 1000
+    news["sums"] = np.column_stack(
+        (
+            *(first_us, ended * (20 + ms // 20) * 1000, ended * ms * 20_000),
+            *(ended * 200, ended * 200, ended * tokens, first_us),
+        )
+    )
+    return state.tobytes(), news.tobytes()

@@ -20,6 +20,7 @@ from isocost.discovery import telemetry_service
 from isocost.open_streams import STOPPING
 from isocost.push import ads, observation_service
 from isocost.push.type_urls import CLUSTER
+from isocost.push.variant import WHOLE
 from tests.integration.harness.announcer import Announcer
 from tests.integration.harness.fleet import Fleet
 from tests.integration.harness.ports import free_port
@@ -29,7 +30,7 @@ from tests.unit.fleet_builder import node
 
 #: One stop in seven showed it.
 STOPS = 20
-ADS = f"/{ads.SERVICE}/{ads.METHOD}"
+ADS = f"/{ads.SERVICE}/{WHOLE.method}"
 REPORTS = f"/{telemetry_service.SERVICE}/Report", f"/{observation_service.SERVICE}/Report"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from isocost.observe.batch import NodeObservation, PrefillSums
+from isocost.observe.batch import NodeObservation, PrefillSums, node_table
 from isocost.observe.speeds import PRIOR_TOKEN_S, SpeedLearner
 from isocost.weight.capacity import relative_speed
 from isocost.weight.requests import RequestMean
@@ -76,7 +76,7 @@ class Learner:
         return [Node(PRIOR_TOKEN_S, tokens, 1.0) for tokens in self._kv_capacity_tokens]
 
     def add(self, seen: Seen) -> None:
-        self._speeds.add(self._rows, seen.take())
+        self._speeds.add(self._rows, node_table(seen.take()).news)
 
     def nodes(self, now_s: float, table: NodeWork) -> list[Node]:
         """What is believed at ``now_s``; once per tick."""

@@ -25,11 +25,8 @@ class Announcement:
     sample: NodeSample
     report: AgentReport
     arrived_s: float
-
-    @property
-    def clock_offset_s(self) -> float:
-        """The node's clock less this machine's."""
-        return self.report.clock_offset_s + self.sample.clock_offset_s
+    #: The node's clock less this machine's.
+    clock_offset_s: float
 
     @property
     def claimant(self) -> str:
@@ -104,18 +101,28 @@ class Announcements:
 
     def receive(self, report: AgentReport, now_s: float) -> None:
         """Take a report that arrived at ``now_s``; what a newer one has told already stays."""
-        self._heard_s[report.agent] = now_s
+        agent, all_claims, before, follows = report.agent, self._claims, None, False
+        self._heard_s[agent] = now_s
+        agent_offset_s = report.clock_offset_s
         for sample in report.samples:
-            claims = self._claims.setdefault(sample.node.name, {})
-            held = claims.get((report.agent, sample.node.host))
-            # A machine that lost both clocks is believed again after its silence.
+            node = sample.node
+            claims = all_claims.get(node.name)
+            held = None if claims is None else claims.get((agent, node.host))
             if held is None:
-                claims[report.agent, sample.node.host] = Announcement(sample, report, now_s)
+                all_claims.setdefault(node.name, {})[agent, node.host] = Announcement(
+                    sample, report, now_s, agent_offset_s + sample.clock_offset_s
+                )
                 self._answer = None
-            elif report.follows(held.report) or self.lost(held, now_s):
-                if held.sample.node is not sample.node:
+                continue
+            if held.report is not before:
+                before = held.report
+                follows = report.follows(before)
+            # A machine that lost both clocks is believed again after its silence.
+            if follows or self.lost(held, now_s):
+                if held.sample.node is not node:
                     self._answer = None
                 held.sample, held.report, held.arrived_s = sample, report, now_s
+                held.clock_offset_s = agent_offset_s + sample.clock_offset_s
 
     def lost(self, announcement: Announcement, now_s: float) -> bool:
         return now_s - announcement.arrived_s > self._lost_after_s

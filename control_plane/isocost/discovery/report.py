@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
-from operator import attrgetter
+from struct import Struct
 from typing import NamedTuple
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from pydantic import TypeAdapter, ValidationError
 
 from isocost.config import Name, NodeSettings
 from isocost.config_file import parse
 from isocost.discovery.address import canonical
+from isocost.discovery.wire_sample import (
+    OWN_SIGNALS,
+    Entry,
+    Health,
+    WireSample,
+    known_signal,
+    signals_of,
+)
 from isocost.errors import ConfigError, TelemetryError
-from isocost.model import (
-    ABSENT,
-    UNSUPPORTED,
-    EngineSample,
-    GpuSample,
-    HealthSignals,
-    Node,
-    NodeSample,
-    Signal,
-    SignalState,
-    Xid,
+from isocost.model import EngineSample, HealthSignals, Node, NodeSample, Signal, SignalState, Xid
+from isocost.sample_rows import (
+    ENGINE_ROW,
+    ENGINE_SIGNALS,
+    GPU_ROW,
+    GPU_SIGNALS,
+    HANDLES_DROPPED,
+    NODE_ROW,
+    SIGNAL_BYTES,
 )
 from isocost.score.hardware import suspicions
-from isocost.score.rows import ENGINE_SIGNALS, GPU_SIGNALS, NODE_SIGNALS, ReadSample, packed
 from isocost.v1 import roster_pb2, telemetry_pb2
 
 #: Unix seconds have ten digits; what has more than this is no start.
@@ -46,13 +49,14 @@ _NAME: TypeAdapter[str] = TypeAdapter(Name)
 #: GPUs of a kind that are well say the same, but for some 40 temperatures.
 _HEALTH_KEPT = 1024
 
-_KNOWN = (telemetry_pb2.SIGNAL_STATE_MEASURED, telemetry_pb2.SIGNAL_STATE_STALE)
-#: To look a member of an enum up takes as long as to make a signal.
-_MEASURED, _STALE = SignalState.MEASURED, SignalState.STALE
-_engine_signals = attrgetter(*ENGINE_SIGNALS)
-_node_signals = attrgetter(*NODE_SIGNALS)
-_gpu_signals = attrgetter(*GPU_SIGNALS)
-_parts = attrgetter("state", "value", "age_ms")
+_KNOWN = (SignalState.MEASURED, SignalState.STALE)
+#: What a report is looked at for at once: a node's flags and clock, and of a GPU the state and the
+#: value of its links, and whether it is lost.
+_LINKS = GPU_SIGNALS.index("nvlink_active_fraction")
+_node_flags = Struct(f"<{OWN_SIGNALS * SIGNAL_BYTES}xBq").iter_unpack
+_gpu_links = Struct(
+    f"<{_LINKS * SIGNAL_BYTES}xB4xd{(len(GPU_SIGNALS) - 1 - _LINKS) * SIGNAL_BYTES}xB4x"
+).iter_unpack
 
 
 class AgentReport(NamedTuple):
@@ -81,116 +85,129 @@ class AgentReport(NamedTuple):
         )
 
 
-class _Health(NamedTuple):
-    """A GPU's health; ``well``: the health table has nothing on it, at no time."""
-
-    signals: HealthSignals
-    well: bool
-
-
-#: What a sample reads when somebody asks for it.
-_SIGNALS = ("net_bytes_per_s", "cuda_handles", "kv_cache_age_s")
-_LATER = ("gpus", "engine", *_SIGNALS)
-
-
-class _WireSample(ReadSample):
-    """Keeps the report that it came in as bytes: a message is many objects, which would all be
-    let go of by the next tick.
-    """
-
-    __slots__ = ("_health", "_place", "_report")
-
-    _report: bytes
-    _place: int
-    _health: Mapping[bytes, _Health]
-
-    def __init__(
-        self,
-        node: Node,
-        message: telemetry_pb2.NodeSample,
-        taken_s: float,
-        rows: tuple[bytes, bytes, bool],
-        report: bytes,
-        place: int,
-        health: Mapping[bytes, _Health],
-    ) -> None:
-        put = object.__setattr__
-        put(self, "node", node)
-        put(self, "engine_up", message.engine_up)
-        put(self, "engine_silent", message.engine_silent)
-        put(self, "clock_offset_s", message.clock_offset_ms / 1e3)
-        put(self, "cuda_handles_dropped", message.cuda_handles_dropped)
-        put(self, "by_model", _by_model(message) if message.by_model else ())
-        put(self, "taken_s", taken_s)
-        node_row, gpu_rows, well = rows
-        put(self, "node_row", node_row)
-        put(self, "gpu_rows", gpu_rows)
-        put(self, "well", well)
-        put(self, "_report", report)
-        put(self, "_place", place)
-        put(self, "_health", health)
-
-    def __getattr__(self, name: str) -> object:
-        """Called for what is not there yet."""
-        if name not in _LATER:
-            raise AttributeError(name)
-        message = telemetry_pb2.TelemetryReport.FromString(self._report).nodes[self._place]
-        put = object.__setattr__
-        if name == "gpus":
-            put(self, "gpus", _gpus(message, self._health))
-        else:
-            put(self, "engine", _engine(message.engine))
-            for signal in _SIGNALS:
-                put(self, signal, _signal(getattr(message, signal)))
-        return getattr(self, name)
-
-
 class ReportReader:
-    """Reads the reports of one stream. Nodes and the health of GPUs are read once: they rarely
-    change between reports. Of the rest only the numbers are read at once, see ReadSample.
+    """Reads the reports of one stream. Nodes and the health of GPUs are told, and read, when they
+    change. Of the rest only the numbers are kept at once, see ReadSample.
     """
 
     def __init__(self) -> None:
         self._agent: str | None = None
         self._nodes: dict[bytes, Node | str] = {}
-        self._health: dict[bytes, _Health] = {}
+        self._entries: tuple[Entry, ...] | None = None
+        self._refused: tuple[str, ...] = ()
+        self._health: tuple[Health | None, ...] = ()
+        self._by_content: dict[bytes, Health] = {}
+        self._gpus = 0
 
     def read(self, data: bytes, unix_s: float) -> AgentReport:
         """A TelemetryReport that arrived at ``unix_s``. TelemetryError: it is none, the agent has
-        no name that can be shown, or what tells of a GPU's health is none of it.
+        no name that can be shown, its rows are not those of its nodes, or what tells of a GPU's
+        health is none of it.
         """
-        try:
-            report = telemetry_pb2.TelemetryReport.FromString(data)
-        except DecodeError as error:
-            raise TelemetryError("not a TelemetryReport") from error
-        agent, taken_s, wall_s = report.agent, report.monotonic_ms / 1e3, report.wall_unix_ms / 1e3
-        if agent != self._agent:
+        report = telemetry_pb2.TelemetryReport()
+        _merge(report, data, "not a TelemetryReport")
+        if (agent := report.agent) != self._agent:
             self._agent = _checked_name(agent)
-        samples: list[NodeSample] = []
-        refused: list[str] = []
-        nodes: dict[bytes, Node | str] = {}
-        health: dict[bytes, _Health] = {}
-        for place, message in enumerate(report.nodes):
-            key = message.node.SerializeToString()
-            node = nodes[key] = self._nodes.get(key) or _node_or_reason(message.node)
-            for gpu in message.gpus:
-                if (told := gpu.health) and told not in health:
-                    health[told] = self._health.get(told) or _health(told)
-            if isinstance(node, str):
-                refused.append(node)
-            else:
-                rows = _rows(message, health)
-                samples.append(_WireSample(node, message, taken_s, rows, data, place, health))
-        self._nodes, self._health = nodes, health
+        if report.HasField("nodes"):
+            self._read_nodes(report.nodes)
+        if report.HasField("health"):
+            self._read_health(report.health)
+        wall_s = report.wall_unix_ms / 1e3
         return AgentReport(
-            agent=agent,
-            sequence=report.sequence,
-            wall_unix_s=wall_s,
-            monotonic_s=taken_s,
-            samples=tuple(samples),
-            refused=tuple(refused),
-            clock_offset_s=wall_s - unix_s,
+            agent,
+            report.sequence,
+            wall_s,
+            report.monotonic_ms / 1e3,
+            self._samples(report),
+            self._refused,
+            wall_s - unix_s,
         )
+
+    def _samples(self, report: telemetry_pb2.TelemetryReport) -> tuple[NodeSample, ...]:
+        entries, health = self._entries, self._health
+        if entries is None:
+            raise TelemetryError("the first report of a stream does not name its nodes")
+        node_rows, gpu_rows, taken_s = report.node_rows, report.gpu_rows, report.monotonic_ms / 1e3
+        at, node_size, gpu_size = 0, NODE_ROW.size, GPU_ROW.size
+        if len(node_rows) != len(entries) * node_size or len(gpu_rows) != self._gpus * gpu_size:
+            raise TelemetryError(
+                f"its rows have {len(node_rows)} and {len(gpu_rows)} bytes, where those of "
+                f"{len(entries)} nodes and {self._gpus} GPUs have {len(entries) * node_size} and "
+                f"{self._gpus * gpu_size}"
+            )
+        if len(health) != self._gpus:
+            raise TelemetryError(f"it tells the health of {len(health)} of {self._gpus} GPUs")
+        well = [
+            (links >= 1.0 or state not in _KNOWN) and not lost and (told is None or told.well)
+            for (state, links, lost), told in zip(_gpu_links(gpu_rows), health, strict=True)
+        ]
+        all_well = all(well)
+        samples: list[WireSample] = []
+        for entry, (flags, offset_ms) in zip(entries, _node_flags(node_rows), strict=True):
+            node, _, first, end = entry
+            if not isinstance(node, str):
+                samples.append(
+                    WireSample(
+                        entry,
+                        node,
+                        taken_s,
+                        flags,
+                        offset_ms,
+                        node_rows[at : at + node_size],
+                        gpu_rows[first * gpu_size : end * gpu_size],
+                        health,
+                        (all_well or all(well[first:end])) and not flags & HANDLES_DROPPED,
+                    )
+                )
+            at += node_size
+        if report.by_model:
+            _add_models(report, entries, samples)
+        return tuple(samples)
+
+    def _read_nodes(self, content: bytes) -> None:
+        listed = telemetry_pb2.NodeList()
+        _merge(listed, content, "its nodes are no NodeList")
+        entries, nodes, end = [], dict[bytes, Node | str](), 0
+        for item in listed.nodes:
+            key = item.node.SerializeToString()
+            node = nodes[key] = self._nodes.get(key) or _node_or_reason(item.node)
+            first, end = end, end + len(item.gpu_uuids)
+            entries.append(Entry(node, tuple(item.gpu_uuids), first, end))
+        self._entries, self._nodes, self._gpus = tuple(entries), nodes, end
+        self._refused = tuple(entry.node for entry in entries if isinstance(entry.node, str))
+
+    def _read_health(self, content: bytes) -> None:
+        listed = telemetry_pb2.HealthList()
+        _merge(listed, content, "the health of its GPUs is no HealthList")
+        # What did not change is the same object again, however many others there are.
+        known = {told: self._by_content.get(told) or _health(told) for told in listed.gpus if told}
+        self._health = tuple(known.get(told) for told in listed.gpus)
+        self._by_content = known
+
+
+def _merge(message: Message, data: bytes, otherwise: str) -> None:
+    """Read ``data`` into the message; TelemetryError that says ``otherwise`` if it is none."""
+    try:
+        message.MergeFromString(data)
+    except DecodeError as error:
+        raise TelemetryError(otherwise) from error
+
+
+def _add_models(
+    report: telemetry_pb2.TelemetryReport,
+    entries: Sequence[Entry],
+    samples: Sequence[WireSample],
+) -> None:
+    by_model: dict[int, list[tuple[str, EngineSample]]] = {}
+    for item in report.by_model:
+        if len(item.row) != ENGINE_ROW.size or item.node >= len(entries):
+            raise TelemetryError(f"what it tells of the model {item.model!r:.200} is no engine's")
+        row = signals_of(ENGINE_ROW.unpack(item.row), len(ENGINE_SIGNALS))
+        by_model.setdefault(item.node, []).append((item.model, EngineSample(*row)))
+    left = iter(samples)
+    for place, entry in enumerate(entries):
+        if not isinstance(entry.node, str):
+            next(left).add_models(by_model.get(place, ()))
 
 
 def _checked_name(agent: str) -> str:
@@ -256,62 +273,8 @@ def _model(model: roster_pb2.Model) -> dict[str, object]:
     }
 
 
-def _rows(
-    sample: telemetry_pb2.NodeSample, health: Mapping[bytes, _Health]
-) -> tuple[bytes, bytes, bool]:
-    """Of a ReadSample: the numbers of the node and of its GPUs, and whether it is well."""
-    own = (*_engine_signals(sample.engine), *_node_signals(sample))
-    of_gpus = chain.from_iterable(map(_gpu_signals, sample.gpus))
-    well = not sample.cuda_handles_dropped
-    for gpu in sample.gpus:
-        links, data = gpu.nvlink_active_fraction, gpu.health
-        links_up = links.value >= 1.0 or links.state not in _KNOWN
-        well = well and links_up and not gpu.lost and (not data or health[data].well)
-    # All of it in C: this is the most of what it takes to receive a report.
-    return (
-        packed(*chain.from_iterable(map(_parts, own))),
-        packed(*chain.from_iterable(map(_parts, of_gpus))),
-        well,
-    )
-
-
-def _gpus(
-    sample: telemetry_pb2.NodeSample, health: Mapping[bytes, _Health]
-) -> tuple[GpuSample, ...]:
-    return tuple(
-        GpuSample(
-            gpu.uuid,
-            _signal(gpu.vram_total_bytes),
-            _signal(gpu.vram_free_bytes),
-            _signal(gpu.gpu_utilisation),
-            _signal(gpu.pcie_bytes_per_s),
-            _signal(gpu.nvlink_active_fraction),
-            gpu.lost,
-            health[gpu.health].signals if gpu.health else None,
-            gpu.health_age_ms / 1e3,
-        )
-        for gpu in sample.gpus
-    )
-
-
-def _engine(engine: telemetry_pb2.EngineSample) -> EngineSample:
-    return EngineSample(
-        _signal(engine.running),
-        _signal(engine.waiting),
-        _signal(engine.kv_usage),
-        _signal(engine.kv_pool_tokens),
-        _signal(engine.prompt_tokens_total),
-        _signal(engine.generation_tokens_total),
-        _signal(engine.steps_total),
-    )
-
-
-def _by_model(sample: telemetry_pb2.NodeSample) -> tuple[tuple[str, EngineSample], ...]:
-    return tuple((item.model, _engine(item.engine)) for item in sample.by_model)
-
-
 @lru_cache(_HEALTH_KEPT)
-def _health(data: bytes) -> _Health:
+def _health(data: bytes) -> Health:
     try:
         message = telemetry_pb2.HealthSignals.FromString(data)
     except DecodeError as error:
@@ -320,20 +283,8 @@ def _health(data: bytes) -> _Health:
     signals = HealthSignals(
         **{name: _signal(getattr(message, name)) for name in _HEALTH_SIGNALS}, xids=xids
     )
-    return _Health(signals, well=not suspicions(signals))
+    return Health(signals, well=not suspicions(signals))
 
 
 def _signal(signal: telemetry_pb2.Signal) -> Signal:
-    """No signal here is ever negative or infinite; one that is, or has a state of a later version
-    of the protocol, is not known.
-    """
-    state, value = signal.state, signal.value
-    if state == telemetry_pb2.SIGNAL_STATE_UNSUPPORTED:
-        return UNSUPPORTED
-    if not 0.0 <= value < math.inf:
-        return ABSENT
-    if state == telemetry_pb2.SIGNAL_STATE_MEASURED:
-        return Signal(_MEASURED, value, signal.age_ms / 1e3)
-    if state == telemetry_pb2.SIGNAL_STATE_STALE:
-        return Signal(_STALE, value, signal.age_ms / 1e3)
-    return ABSENT
+    return known_signal(signal.state, signal.age_ms, signal.value)

@@ -35,19 +35,20 @@ class TelemetryService:
         )
 
     async def _report(
-        self, requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+        self, _: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> telemetry_pb2.TelemetryAck:
         try:
-            return await self._open_streams.read(self._read(requests), context)
+            return await self._open_streams.read(self._read(context), context)
         except TelemetryError as error:
             # Not in the task that reads: a stop in the middle of it would abort once more.
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             raise
 
-    async def _read(self, requests: AsyncIterator[bytes]) -> telemetry_pb2.TelemetryAck:
+    async def _read(self, context: grpc.aio.ServicerContext) -> telemetry_pb2.TelemetryAck:
         reader = ReportReader()
         refused: tuple[str, ...] = ()
-        async for data in requests:
+        # Not over the iterator, which takes twice as long for each of a thousand agents' reports.
+        while (data := await context.read()) is not grpc.aio.EOF:
             report = reader.read(data, time.time())
             self._registry.receive(report, time.monotonic())
             if report.refused != refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple, overload
 
@@ -66,54 +67,98 @@ class NodeObservation:
 
 
 _PREFILL = tuple(f"prefill.{name}" for name in PrefillSums._fields)
-#: The numbers of a node in a table, but for its id.
-NUMBERS = (
-    *(field.name for field in fields(NodeObservation) if field.name not in ("node_id", "prefill")),
+#: The numbers of a node that are its state, 0 unless requests are open on it, ...
+OPEN = ("in_flight", "open_age_s_sum", "pending_tokens", "kv_tokens")
+#: ... and those that are news.
+NEWS = (
+    *(
+        field.name
+        for field in fields(NodeObservation)
+        if field.name not in ("node_id", "prefill", *OPEN)
+    ),
     *_PREFILL,
 )
-_numbers_of = attrgetter(*NUMBERS)
 
 
-class NodeTable(Sequence[NodeObservation]):
-    """The nodes of a batch as columns: all of a number at once. ``ids`` are the nodes' ids, and
-    ``numbers`` [m, len(NUMBERS)] the rest.
+class Columns:
+    """Some numbers of m nodes, all of a number at once: of ``names`` [k] the ``numbers`` [m, k];
+    ``ids`` [m] are the nodes' ids.
     """
 
-    def __init__(self, ids: Sequence[int], numbers: NDArray[np.float64]) -> None:
+    def __init__(
+        self, names: tuple[str, ...], ids: NDArray[np.uint64], numbers: NDArray[np.float64]
+    ) -> None:
         self.ids = ids
-        self._numbers = numbers
+        self.numbers = numbers
+        self._names = names
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """One of NUMBERS, [m]."""
-        result: NDArray[np.float64] = self._numbers[:, NUMBERS.index(name)]
+        """One of the numbers, [m]."""
+        result: NDArray[np.float64] = self.numbers[:, self._names.index(name)]
         return result
 
     def columns(self, names: Iterable[str]) -> NDArray[np.float64]:
-        """Some of NUMBERS side by side, [m, names]."""
-        result: NDArray[np.float64] = self._numbers[:, [NUMBERS.index(name) for name in names]]
+        """Some of the numbers side by side, [m, names]."""
+        result: NDArray[np.float64] = self.numbers[:, [self._names.index(name) for name in names]]
         return result
+
+    def by_node(self) -> dict[int, dict[str, float]]:
+        return {
+            node_id: dict(zip(self._names, numbers, strict=True))
+            for node_id, numbers in zip(self.ids.tolist(), self.numbers.tolist(), strict=True)
+        }
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+class NodeTable(Sequence[NodeObservation]):
+    """The nodes of a batch as columns: those that have requests ``open``, and those with ``news``.
+    Most have only one of both.
+    """
+
+    def __init__(self, open_now: Columns, news: Columns) -> None:
+        self.open = open_now
+        self.news = news
+
+    def __len__(self) -> int:
+        return len(self._nodes)
 
     @overload
     def __getitem__(self, index: int) -> NodeObservation: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[NodeObservation]: ...
     def __getitem__(self, index: int | slice) -> NodeObservation | Sequence[NodeObservation]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        values = dict(zip(NUMBERS, self._numbers[index].tolist(), strict=True))
-        prefill = PrefillSums(*(values.pop(name) for name in _PREFILL))
-        return NodeObservation(self.ids[index], prefill=prefill, **values)
+        return self._nodes[index]
+
+    @cached_property
+    def _nodes(self) -> Sequence[NodeObservation]:
+        """One by one, as nobody wants them who is in a hurry."""
+        state, news = self.open.by_node(), self.news.by_node()
+        return [
+            _node(node_id, state.get(node_id, {}) | news.get(node_id, {}))
+            for node_id in sorted(state.keys() | news.keys())
+        ]
+
+
+def _node(node_id: int, numbers: dict[str, float]) -> NodeObservation:
+    prefill = PrefillSums(*(numbers.pop(name, 0.0) for name in _PREFILL))
+    return NodeObservation(node_id, prefill=prefill, **numbers)  # type: ignore[arg-type]
 
 
 def node_table(nodes: Sequence[NodeObservation]) -> NodeTable:
-    """The nodes as columns."""
+    """The nodes as columns, in their order."""
     if isinstance(nodes, NodeTable):
         return nodes
-    numbers = np.array([_numbers_of(node) for node in nodes], dtype=np.float64)
-    return NodeTable([node.node_id for node in nodes], numbers.reshape(-1, len(NUMBERS)))
+    ids = np.array([node.node_id for node in nodes], dtype=np.uint64)
+    return NodeTable(
+        Columns(OPEN, ids, _numbers(OPEN, nodes)), Columns(NEWS, ids, _numbers(NEWS, nodes))
+    )
+
+
+def _numbers(names: tuple[str, ...], nodes: Sequence[NodeObservation]) -> NDArray[np.float64]:
+    numbers = np.array([attrgetter(*names)(node) for node in nodes], dtype=np.float64)
+    return numbers.reshape(-1, len(names))
 
 
 @dataclass(frozen=True, slots=True)

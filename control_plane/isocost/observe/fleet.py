@@ -173,22 +173,22 @@ class FleetObserver:
         self._shares.add(batch, now_s)
         self.placements.add(batch.placements)
         self.history.add(batch.answers)
-        nodes = node_table(batch.nodes)
-        if not nodes:
+        news = node_table(batch.nodes).news
+        if not len(news):
             return
-        self.answers.stop += int(nodes.column("finish_stop").sum())
-        self.answers.length += int(nodes.column("finish_length").sum())
-        self.answers.tool += int(nodes.column("finish_tool").sum())
-        self.answers.other += int(nodes.column("finish_other").sum())
-        tokens = np.minimum(nodes.column("output_tokens"), _MOST_TOKENS).astype(np.int64)
+        self.answers.stop += int(news.column("finish_stop").sum())
+        self.answers.length += int(news.column("finish_length").sum())
+        self.answers.tool += int(news.column("finish_tool").sum())
+        self.answers.other += int(news.column("finish_other").sum())
+        tokens = np.minimum(news.column("output_tokens"), _MOST_TOKENS).astype(np.int64)
         self.output_tokens += int(tokens.sum())
-        places, ids = self._with_parents(nodes.ids)
+        places, ids = self._with_parents(news.ids.tolist())
         rows = self._rows_of(ids)
-        counted = nodes.columns(OUTCOMES)[places]
+        counted = news.columns(OUTCOMES)[places]
         outcomes = counted.astype(np.int64)
-        self._latencies.add(rows, nodes.columns(_LATENCIES)[places], now_s)
+        self._latencies.add(rows, news.columns(_LATENCIES)[places], now_s)
         self._recent.add(rows, counted, now_s)
-        self._speeds.add(rows[: len(nodes)], nodes)
+        self._speeds.add(rows[: len(news)], news)
         np.add.at(self._total, rows, outcomes)
         failed = outcomes[:, _FAILED].sum(axis=1)
         # Of failures and good answers in one batch nobody knows which came last.

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.observe.batch import Batch, NodeTable, node_table
-from isocost.observe.rows import RowNumbers, Rows
+from isocost.observe.batch import Batch, Columns, node_table
+from isocost.observe.rows import Ids, RowNumbers, Rows
 from isocost.observe.window import grown
 
 #: A VM reports five times a second, also when idle; one that missed fifteen reports is gone, and
@@ -59,8 +59,8 @@ class InFlight:
         self._missed.pop(batch.envoy, None)
         self._sequence[vm] = batch.sequence
         self._seen_s[vm] = now_s
-        table = node_table(batch.nodes)
-        self._replace(vm, _held(table, self._rows_of(table.ids), int(now_s * 1e3)))
+        held = node_table(batch.nodes).open
+        self._replace(vm, _held(held, self._rows_of_array(held.ids), int(now_s * 1e3)))
         return True
 
     def expire(self, now_s: float) -> None:
@@ -128,6 +128,11 @@ class InFlight:
         self._open = grown(self._open, len(self._rows))
         return rows
 
+    def _rows_of_array(self, node_ids: Ids) -> Rows:
+        rows = self._rows.of_array(node_ids)
+        self._open = grown(self._open, len(self._rows))
+        return rows
+
     def _ids_of(self, rows: Rows) -> list[int]:
         everyone = self._rows.ids()
         return [everyone[row] for row in rows.tolist()]
@@ -137,18 +142,21 @@ class InFlight:
         counts, both times.
         """
         former = self._vms.get(vm, _NOTHING)
-        self._open[former.rows] -= former.shares
-        self._open[held.rows] += held.shares
+        if np.array_equal(former.rows, held.rows):
+            self._open[held.rows] += held.shares - former.shares
+        else:
+            self._open[former.rows] -= former.shares
+            self._open[held.rows] += held.shares
         self._vms[vm] = held
 
 
-def _held(table: NodeTable, rows: Rows, now_ms: int) -> _Held:
+def _held(state: Columns, rows: Rows, now_ms: int) -> _Held:
     """What is open by a batch that was taken at ``now_ms``."""
-    names = ("in_flight", "open_age_s_sum", "pending_tokens", "kv_tokens")
-    numbers = table.columns(names)
+    numbers = state.columns(("in_flight", "open_age_s_sum", "pending_tokens", "kv_tokens"))
     some = numbers[:, _COUNT] > 0
-    shares = numbers[some]
-    shares[:, _START_MS] *= 1e3
-    result = shares.astype(np.int64)
+    if not some.all():
+        rows, numbers = rows[some], numbers[some]
+    numbers[:, _START_MS] *= 1e3
+    result = numbers.astype(np.int64)
     result[:, _START_MS] = result[:, _COUNT] * now_ms - result[:, _START_MS]
-    return _Held(rows[some], result)
+    return _Held(rows, result)

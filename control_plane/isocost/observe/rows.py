@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 Rows = NDArray[np.intp]
 
 
+Ids = NDArray[np.uint64]
+
+
 class RowNumbers:
     """Gives rows out in the order in which nodes are first asked for."""
 
@@ -17,6 +20,8 @@ class RowNumbers:
         self._row_of: dict[int, int] = {}
         self._asked: tuple[int, ...] | None = None
         self._answer: Rows = np.zeros(0, dtype=np.intp)
+        #: The ids that have a row in rising order, and their rows.
+        self._sorted = np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.intp)
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -39,6 +44,16 @@ class RowNumbers:
             self._asked, self._answer = node_ids, answer
         return answer
 
+    def of_array(self, node_ids: Ids) -> Rows:
+        """The same for many nodes at once, of which few are new."""
+        ids, rows = self._index()
+        if len(ids):
+            places = np.minimum(np.searchsorted(ids, node_ids), len(ids) - 1)
+            if (ids[places] == node_ids).all():
+                result: Rows = rows[places]
+                return result
+        return self.of(node_ids.tolist())
+
     def ids(self) -> list[int]:
         """The node of each row."""
         return list(self._row_of)
@@ -47,3 +62,12 @@ class RowNumbers:
         """These nodes have the first rows from now on, in this order, and no others have one."""
         self._row_of = {node_id: row for row, node_id in enumerate(node_ids)}
         self._asked = None
+        self._sorted = self._sorted[0][:0], self._sorted[1][:0]
+
+    def _index(self) -> tuple[Ids, Rows]:
+        # Ids are only added but by ``keep``, so as many are the same.
+        if len(self._sorted[0]) != len(self._row_of):
+            ids = np.fromiter(self._row_of, dtype=np.uint64, count=len(self._row_of))
+            rows = np.argsort(ids)
+            self._sorted = ids[rows], rows
+        return self._sorted

@@ -27,7 +27,7 @@ class VmShares:
 
     def add(self, batch: Batch, now_s: float) -> None:
         """Count the requests of a batch that counts."""
-        started = float(node_table(batch.nodes).column("started").sum())
+        started = float(node_table(batch.nodes).news.column("started").sum())
         vm = (batch.envoy, batch.incarnation)
         self._started[vm] = self._at(vm, now_s) + started, now_s
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.observe.batch import NodeObservation, node_table
+from isocost.observe.batch import Columns
 from isocost.observe.levels import Floats, Levels, Rows
 from isocost.observe.window import grown
 
@@ -77,9 +76,9 @@ class SpeedLearner:
         self._start_s, self._token_s, self._level = np.zeros(0), np.zeros(0), np.zeros(0)
         self._at_s: float | None = None
 
-    def add(self, rows: Rows, nodes: Sequence[NodeObservation]) -> None:
+    def add(self, rows: Rows, news: Columns) -> None:
         """Take what a batch says of ``rows`` [m]."""
-        new = node_table(nodes).columns(_NUMBERS)
+        new = news.columns(_NUMBERS)
         new[:, _OUTPUT_TOKEN_S] /= 1e3
         expected_s = self._start_s[rows] * new[:, _PREFILLS] + self._token_s[rows] * new[:, _TOKENS]
         late = self._late[rows]

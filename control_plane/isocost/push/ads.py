@@ -44,12 +44,11 @@ class PushIntervals:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A stream with what it reads from and writes to."""
+    """A stream with what its messages are and where they come from and go to."""
 
     stream: Stream
     variant: Variant
     encoder: ResponseEncoder
-    requests: AsyncIterator[bytes]
     context: grpc.aio.ServicerContext
 
 
@@ -100,11 +99,11 @@ class AdsService:
     def _handler(self, variant: Variant) -> grpc.RpcMethodHandler:
         encoder = ResponseEncoder(variant.body)
 
-        async def serve(requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> None:
+        async def serve(_: AsyncIterator[bytes], context: grpc.aio.ServicerContext) -> None:
             name = f"{self._life}.{next(self._numbers)}"
             stream = Stream(name, context.peer(), self._clock(), variant)
             self._streams.add(stream)
-            exchange = Exchange(stream, variant, encoder, requests, context)
+            exchange = Exchange(stream, variant, encoder, context)
             try:
                 await self._exchange(exchange)
             except RequestError as error:
@@ -142,7 +141,8 @@ class AdsService:
         await self._open_streams.result(reader, exchange.context)
 
     async def _read(self, exchange: Exchange, wake: asyncio.Event) -> None:
-        async for raw in exchange.requests:
+        # Not over the iterator, which takes twice as long for each of a thousand clients' answers.
+        while (raw := await exchange.context.read()) is not grpc.aio.EOF:
             request = exchange.variant.parse(raw)
             if exchange.stream.on_request(request) is Outcome.NACKED:
                 self.nacks[request.type_url] += 1

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable
-from itertools import chain
-from operator import attrgetter
-from struct import pack
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 import grpc
 import numpy as np
 from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
 
-from isocost.observe.batch import NUMBERS, Answer, Batch, NodeTable, Placement
+from isocost.errors import IsocostError
+from isocost.observe.batch import OPEN, Answer, Batch, Columns, NodeTable, Placement
 from isocost.observe.history import BUCKETS, Floats
 from isocost.observe.workers import WorkerCount
 from isocost.open_streams import OpenStreams
 from isocost.v1 import observation_pb2
 
 SERVICE = "isocost.v1.Observations"
-#: On the wire times are in milliseconds and microseconds, and some names are others.
-_WIRE = {
-    "open_age_s_sum": "open_age_ms_sum",
-    "first_byte_ms_sum": "first_byte_us_sum",
-    "tpot_ms_sum": "tpot_us_sum",
-    "total_ms_sum": "total_us_sum",
-    "prefill.n": "prefill_count",
-    "prefill.tokens": "prefill_tokens_sum",
-    "prefill.seconds": "prefill_us_sum",
-}
-_numbers_of = attrgetter("node_id", *(_WIRE.get(name, name) for name in NUMBERS))
-_PLACE = {name: place for place, name in enumerate(NUMBERS)}
+#: The rows of a batch, see observation.proto. Times are in milliseconds and microseconds there.
+_OPEN_ROW = np.dtype([("id", "<u8"), ("in_flight", "<u4"), ("sums", "<u8", 3)])
+_COUNTS = (
+    *("started", "succeeded", "client_errors", "rate_limited", "server_errors", "resets"),
+    *("client_aborts", "failed_attempts", "unknown_attempts", "first_byte_count", "tpot_count"),
+    *("total_count", "prefill.n", "finish_stop", "finish_length", "finish_tool", "finish_other"),
+)
+_SUMS = (
+    *("first_byte_ms_sum", "tpot_ms_sum", "total_ms_sum", "chunks", "output_tokens"),
+    *("prefill.tokens", "prefill.seconds"),
+)
+_NEWS_ROW = np.dtype([("id", "<u8"), ("counts", "<u4", len(_COUNTS)), ("sums", "<u8", len(_SUMS))])
+_NEWS = (*_COUNTS, *_SUMS)
 
 #: What a VM may claim. No machine holds more requests open on one node, and the sums of many VMs
 #: stay far inside 64 bits: one wrong message must not stop every tick.
@@ -53,26 +53,31 @@ class Observer(Protocol):
     def apply_workers(self, envoy: str, count: WorkerCount, now_s: float) -> None: ...
 
 
+class RowError(IsocostError):
+    """What a batch has of its nodes are no rows."""
+
+
 def add_to(
     server: grpc.aio.Server, observer: Observer, open_streams: OpenStreams | None = None
 ) -> None:
     """Serve the observation stream."""
     streams = open_streams or OpenStreams()
 
-    async def read(requests: AsyncIterator[bytes]) -> observation_pb2.ObservationAck:
-        async for data in requests:
+    async def read(context: grpc.aio.ServicerContext) -> observation_pb2.ObservationAck:
+        while (data := await context.read()) is not grpc.aio.EOF:
             message = observation_pb2.ObservationReport.FromString(data)
             take(message, observer, time.monotonic())
         return observation_pb2.ObservationAck()
 
     async def report(
-        requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext
+        _: AsyncIterator[bytes], context: grpc.aio.ServicerContext
     ) -> observation_pb2.ObservationAck:
         try:
-            return await streams.read(read(requests), context)
-        except DecodeError:
+            return await streams.read(read(context), context)
+        except (DecodeError, RowError) as error:
             # Not in the task that reads: a stop in the middle of it would abort once more.
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "not an ObservationReport")
+            reason = f"not an ObservationReport: {error}"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, reason)
             raise
 
     handler = grpc.stream_unary_rpc_method_handler(
@@ -93,7 +98,9 @@ def take(message: observation_pb2.ObservationReport, observer: Observer, now_s: 
 
 
 def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
-    """A batch as its frozen type, times in milliseconds and seconds."""
+    """A batch as its frozen type, times in milliseconds and seconds. RowError: what it has of nodes
+    are no rows.
+    """
     return Batch(
         envoy=batch.envoy,
         incarnation=batch.incarnation,
@@ -105,7 +112,7 @@ def decode_batch(batch: observation_pb2.ObservationBatch) -> Batch:
         fallback_no_eligible=batch.fallback_no_eligible,
         fallback_host_failure=batch.fallback_host_failure,
         stale_choices=batch.stale_choices,
-        nodes=_table(batch.nodes) if batch.nodes else (),
+        nodes=NodeTable(_open(batch.open), _news(batch.news)) if batch.open or batch.news else (),
         placements=tuple(
             Placement(placement.node_id, tuple(placement.blocks))
             for placement in batch.placements
@@ -124,34 +131,46 @@ def decode_workers(workers: observation_pb2.Workers) -> WorkerCount:
     return WorkerCount(min(workers.live, workers.expected), workers.expected)
 
 
-def _table(nodes: Iterable[observation_pb2.NodeObservation]) -> NodeTable:
-    """The nodes' numbers, none of them beyond what can be."""
-    # Packed in C, all numbers at once: numpy would look at each object.
-    numbers = list(chain.from_iterable(map(_numbers_of, nodes)))
-    told = np.frombuffer(pack(f"{len(numbers)}Q", *numbers), np.uint64)
-    told = told.reshape(-1, 1 + len(NUMBERS))
+def _rows(content: bytes, dtype: np.dtype[np.void]) -> NDArray[np.void]:
+    if len(content) % dtype.itemsize:
+        raise RowError(f"{len(content)} bytes are no rows of {dtype.itemsize}")
+    rows = np.frombuffer(content, dtype)
     # Id 0 is the filter's word for a request that no node of the roster served.
-    told = told[told[:, 0] != 0]
-    ids, values = told[:, 0].tolist(), told[:, 1:].astype(np.float64)
-    columns = {name: values[:, place] for name, place in _PLACE.items()}
-    in_flight = columns["in_flight"]
-    _limit(in_flight, _MOST_OPEN)
-    columns["open_age_s_sum"] /= 1e3
-    _limit(columns["open_age_s_sum"], in_flight * _LONGEST_S)
-    _limit(columns["pending_tokens"], in_flight * _MOST_TOKENS)
-    _limit(columns["kv_tokens"], in_flight * _MOST_TOKENS)
+    some = rows["id"] != 0
+    return rows if some.all() else rows[some]
+
+
+def _open(content: bytes) -> Columns:
+    """What is open on nodes, none of the numbers beyond what can be."""
+    rows = _rows(content, _OPEN_ROW)
+    numbers = np.empty((len(rows), len(OPEN)))
+    in_flight = np.minimum(rows["in_flight"], _MOST_OPEN)
+    numbers[:, 0], numbers[:, 1:] = in_flight, rows["sums"]
+    numbers[:, 1] /= 1e3
+    _limit(numbers[:, 1], numbers[:, 0] * _LONGEST_S)
+    _limit(numbers[:, 2:], numbers[:, :1] * _MOST_TOKENS)
+    return Columns(OPEN, rows["id"], numbers)
+
+
+def _news(content: bytes) -> Columns:
+    """What happened on nodes, none of the numbers beyond what can be."""
+    rows = _rows(content, _NEWS_ROW)
+    numbers = np.empty((len(rows), len(_NEWS)))
+    numbers[:, : len(_COUNTS)], numbers[:, len(_COUNTS) :] = rows["counts"], rows["sums"]
+    news = Columns(_NEWS, rows["id"], numbers)
     for name in ("first_byte", "tpot", "total"):
-        columns[f"{name}_ms_sum"] /= 1e3
-        _limit(columns[f"{name}_ms_sum"], columns[f"{name}_count"] * _LONGEST_S * 1e3)
-    columns["prefill.seconds"] /= 1e6
-    count = columns["prefill.n"]
-    impossible = columns["prefill.tokens"] > count * float(_MOST_OPEN * _MOST_TOKENS)
-    impossible |= columns["prefill.seconds"] > count * _LONGEST_S
+        sums = news.column(f"{name}_ms_sum")
+        sums /= 1e3
+        _limit(sums, news.column(f"{name}_count") * _LONGEST_S * 1e3)
+    count, seconds = news.column("prefill.n"), news.column("prefill.seconds")
+    seconds /= 1e6
+    impossible = news.column("prefill.tokens") > count * float(_MOST_OPEN * _MOST_TOKENS)
+    impossible |= seconds > count * _LONGEST_S
     if impossible.any():
         # None at all where they cannot be sums over so many requests.
         for name in ("prefill.n", "prefill.tokens", "prefill.seconds"):
-            columns[name][impossible] = 0.0
-    return NodeTable(ids, values)
+            news.column(name)[impossible] = 0.0
+    return news
 
 
 def _limit(column: Floats, most: Floats | float) -> None:

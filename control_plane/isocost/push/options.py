@@ -9,6 +9,10 @@ KEEPALIVE_INTERVAL_MS = 5_000
 #: busy machine as well.
 KEEPALIVE_TIMEOUT_MS = 3_000
 
+#: What a stream may send ahead of what was read: two reports of 10,240 nodes. gRPC would find out
+#: for itself how much that should be, by a ping for each of a thousand agents' reports.
+LOOKAHEAD_BYTES = 1024 * 1024
+
 #: What a client may send: far above a report of 10,240 nodes (1 MB for each of its VMs), and
 #: still a limit. What the server sends has none, because it is the server's own.
 MAX_RECEIVE_BYTES = 32 * 1024 * 1024
@@ -26,6 +30,8 @@ def server_options() -> list[tuple[str, int]]:
         # gRPC takes a client that pings a quiet connection more than twice in 5 minutes for an
         # attacker and hangs up; Envoy's keep-alive does just that.
         ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", LOOKAHEAD_BYTES),
         ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
         # Without this a second control plane would bind the same port and take half the clients.
         ("grpc.so_reuseport", 0),

@@ -7,10 +7,8 @@ every signal of every GPU.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -19,50 +17,48 @@ from numpy.typing import NDArray
 from isocost.model import (
     SAMPLE_FRESH_S,
     NodeSample,
-    Signal,
     SignalState,
+)
+from isocost.sample_rows import (
+    ENGINE_SIGNALS,
+    GPU_ROW,
+    GPU_SIGNALS,
+    NODE_ROW,
+    NODE_SIGNALS,
+    gpu_row,
+    node_row,
 )
 from isocost.score.columns import Column, Floats
 
-#: The signals of a node and of each of its GPUs that are numbers of every tick.
-ENGINE_SIGNALS = (
-    "running",
-    "waiting",
-    "kv_usage",
-    "kv_pool_tokens",
-    "prompt_tokens_total",
-    "generation_tokens_total",
-    "steps_total",
-)
-NODE_SIGNALS = ("net_bytes_per_s", "kv_cache_age_s")
-GPU_SIGNALS = ("vram_total_bytes", "vram_free_bytes", "pcie_bytes_per_s", "nvlink_active_fraction")
+#: The numbers of every tick. The last signal of each row, CUDA handles and a GPU's utilisation, is
+#: looked at when something is odd.
+NODE_NUMBERS = (*ENGINE_SIGNALS, *NODE_SIGNALS[:-1])
+GPU_NUMBERS = GPU_SIGNALS[:-1]
 #: Over the GPUs of a node the slowest way counts, and the mean of the links; memory is summed up.
-_LARGEST = GPU_SIGNALS.index("pcie_bytes_per_s")
-_MEAN = GPU_SIGNALS.index("nvlink_active_fraction")
+_LARGEST = GPU_NUMBERS.index("pcie_bytes_per_s")
+_MEAN = GPU_NUMBERS.index("nvlink_active_fraction")
 
 #: More than any signal is: a petabyte, or the tokens of an engine that makes a million per second
 #: for thirty years. Products of such numbers stay numbers, and one wrong page beside right ones
 #: leaves these their digits where the median comes in.
 _MOST = 1e15
 
-#: A signal is three numbers: state, value, age in milliseconds.
-_PARTS = 3
-_PER_NODE = len(ENGINE_SIGNALS) + len(NODE_SIGNALS)
-_GPU_BYTES = 8 * _PARTS * len(GPU_SIGNALS)
-
-#: How many lengths of rows are remembered: as many as there are numbers of GPUs, and some.
-_COUNTS = 64
-
-_engine_signals = attrgetter(*ENGINE_SIGNALS)
-_node_signals = attrgetter(*NODE_SIGNALS)
-_gpu_signals = attrgetter(*GPU_SIGNALS)
+_SIGNAL = np.dtype([("state", "u1"), ("age_ms", "<u4"), ("value", "<f8")])
+#: The signals of a row; what comes behind them is not looked at here.
+_NODE = np.dtype(
+    {"names": ["signals"], "formats": [(_SIGNAL, len(NODE_NUMBERS))], "itemsize": NODE_ROW.size}
+)
+_GPU = np.dtype(
+    {"names": ["signals"], "formats": [(_SIGNAL, len(GPU_NUMBERS))], "itemsize": GPU_ROW.size}
+)
 
 _fields = attrgetter(*(field.name for field in dataclasses.fields(NodeSample)))
 
 
 class ReadSample(NodeSample):
-    """A sample whose numbers are there as ``node_row`` and ``gpu_rows``, see ``packed``, so that
-    whoever made it may read its signals later, when somebody asks: on most ticks nobody does.
+    """A sample whose numbers are there as ``node_row`` and ``gpu_rows`` (one GPU's behind the
+    other's), see isocost.sample_rows, so that whoever made it may read its signals later, when
+    somebody asks: on most ticks nobody does. What cannot be true may be among them.
 
     ``well``: the health table has nothing on it.
     """
@@ -80,19 +76,6 @@ class ReadSample(NodeSample):
         return hash(_fields(self))
 
 
-def packed(*numbers: float) -> bytes:
-    """The numbers of a node (those of ENGINE_SIGNALS, then of NODE_SIGNALS) or of its GPUs
-    (GPU_SIGNALS, one GPU after the other): state, value and age in ms of each signal. What cannot
-    be true may be among them.
-    """
-    return _packer(len(numbers))(*numbers)
-
-
-@lru_cache(_COUNTS)
-def _packer(count: int) -> Callable[..., bytes]:
-    return Struct(f"{count}d").pack
-
-
 def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mapping[str, Column]:
     """The signals of n nodes by name, those of a GPU over all GPUs of the node.
 
@@ -100,9 +83,9 @@ def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mappin
     every signal in it stale, and that much older. ``ages_s`` [n] is the time since each arrived.
     """
     rows = [sample if isinstance(sample, ReadSample) else _rows(sample) for sample in samples]
-    own = _signals([row.node_row for row in rows], _PER_NODE)
+    own = _signals(b"".join([row.node_row for row in rows]), _NODE)
     of_gpus = _over_gpus([row.gpu_rows for row in rows])
-    names = (*ENGINE_SIGNALS, *NODE_SIGNALS, *GPU_SIGNALS)
+    names = (*NODE_NUMBERS, *GPU_NUMBERS)
     values = np.concatenate((own[0], of_gpus[0]))
     states = np.concatenate((own[1], of_gpus[1]))
     ages = np.concatenate((own[2], of_gpus[2]))
@@ -129,28 +112,24 @@ class _Rows(NamedTuple):
 def _rows(sample: NodeSample | None) -> _Rows:
     if sample is None:
         return _NO_ROWS
-    of_gpus = (signal for gpu in sample.gpus for signal in _gpu_signals(gpu))
-    of_node = (*_engine_signals(sample.engine), *_node_signals(sample))
-    return _Rows(packed(*_numbers(of_node)), packed(*_numbers(of_gpus)))
+    return _Rows(node_row(sample), b"".join(map(gpu_row, sample.gpus)))
 
 
-def _numbers(signals: Iterable[Signal]) -> list[float]:
-    return [part for signal in signals for part in (signal.state, signal.value, signal.age_s * 1e3)]
-
-
-_NO_ROWS = _Rows(bytes(8 * _PARTS * _PER_NODE), b"")
+_NO_ROWS = _Rows(bytes(NODE_ROW.size), b"")
 
 _Signals = tuple[Floats, NDArray[np.int8], Floats]
 
 
-def _signals(rows: Sequence[bytes], count: int) -> _Signals:
-    """Values, states and ages in seconds of m rows of ``count`` signals, each [count, m].
+def _signals(rows: bytes, dtype: np.dtype[np.void]) -> _Signals:
+    """Values, states and ages in seconds of m rows of ``dtype``, each [signals, m].
 
     No signal is ever negative or larger than ``_MOST``; one that is, or has a state of a later
     version of the protocol, is not known. What is not known has the value and the age 0.
     """
-    parts = np.frombuffer(b"".join(rows)).reshape(-1, count, _PARTS).transpose(2, 1, 0)
-    state, value, age_ms = np.ascontiguousarray(parts)
+    signals = np.frombuffer(rows, dtype)["signals"].T
+    state, value, age_ms = (
+        np.ascontiguousarray(signals[name]) for name in ("state", "value", "age_ms")
+    )
     possible = (value >= 0.0) & (value <= _MOST)
     known = ((state == SignalState.MEASURED) | (state == SignalState.STALE)) & possible
     kept = known | (state == SignalState.UNSUPPORTED)
@@ -165,32 +144,31 @@ def _over_gpus(rows: Sequence[bytes]) -> _Signals:
     """The signals of n nodes, each one over all GPUs of its node, [signals, n]. Nodes with as many
     GPUs are looked at together.
     """
-    count = np.array(list(map(len, rows)), dtype=np.intp) // _GPU_BYTES
-    shape = (len(GPU_SIGNALS), len(rows))
+    count = np.array(list(map(len, rows)), dtype=np.intp) // GPU_ROW.size
+    shape = (len(GPU_NUMBERS), len(rows))
     values, states, ages = np.zeros(shape), np.zeros(shape, dtype=np.int8), np.zeros(shape)
     for gpus in np.unique(count[count > 0]).tolist():
         places = np.flatnonzero(count == gpus)
-        of_gpus = [rows[place] for place in places.tolist()]
-        value, state, age_s = _signals(of_gpus, gpus * len(GPU_SIGNALS))
-        each = gpus, len(GPU_SIGNALS), len(places)
+        of_gpus = _signals(b"".join([rows[place] for place in places.tolist()]), _GPU)
+        each = len(GPU_NUMBERS), len(places), gpus
         values[:, places], states[:, places], ages[:, places] = _combined(
-            value.reshape(each), state.reshape(each), age_s.reshape(each)
+            *(part.reshape(each) for part in of_gpus)
         )
     return values, states, ages
 
 
 def _combined(value: Floats, state: NDArray[np.int8], age_s: Floats) -> _Signals:
-    """One signal of each node, [signals, m], from those of its GPUs, [gpus, signals, m].
+    """One signal of each node, [signals, m], from those of its GPUs, [signals, m, gpus].
 
     Parts that are unsupported drop out; one absent part makes the whole absent (a sum that lacks
     a part is not a sum). The result is as old as its oldest part.
     """
-    parts = np.count_nonzero(state != SignalState.UNSUPPORTED, axis=0)
-    absent = (state == SignalState.ABSENT).any(axis=0)
-    stale = (state == SignalState.STALE).any(axis=0)
+    parts = np.count_nonzero(state != SignalState.UNSUPPORTED, axis=2)
+    absent = (state == SignalState.ABSENT).any(axis=2)
+    stale = (state == SignalState.STALE).any(axis=2)
     # Nothing is added by a part that drops out: its value is 0.
-    combined = value.sum(axis=0)
-    combined[_LARGEST] = value[:, _LARGEST].max(axis=0)
+    combined = value.sum(axis=2)
+    combined[_LARGEST] = value[_LARGEST].max(axis=1)
     combined[_MEAN] /= np.maximum(parts[_MEAN], 1)
     known = ~absent & (parts > 0)
     states = np.where(stale, SignalState.STALE, SignalState.MEASURED)
@@ -198,5 +176,5 @@ def _combined(value: Floats, state: NDArray[np.int8], age_s: Floats) -> _Signals
     return (
         np.where(known, combined, 0.0),
         states.astype(np.int8),
-        np.where(known, age_s.max(axis=0), 0.0),
+        np.where(known, age_s.max(axis=2), 0.0),
     )

@@ -6,11 +6,12 @@ The way back is discovery.report: each side of the stream needs only its own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 
-from isocost.model import EngineSample, GpuSample, HealthSignals, NodeSample, Signal, SignalState
+from isocost.model import HealthSignals, NodeSample, Signal, SignalState
 from isocost.node_message import encode_node
+from isocost.sample_rows import engine_row, gpu_row, node_row
 from isocost.v1 import telemetry_pb2
 
 _UNKNOWN = {
@@ -26,65 +27,56 @@ def encode_report(
     sequence: int,
     wall_unix_s: float,
     monotonic_s: float,
-    samples: Iterable[NodeSample],
+    samples: Sequence[NodeSample],
 ) -> telemetry_pb2.TelemetryReport:
+    """A report that is complete: it can be the first of a stream."""
+    gpus = [gpu for sample in samples for gpu in sample.gpus]
     return telemetry_pb2.TelemetryReport(
         agent=agent,
         sequence=sequence,
         wall_unix_ms=round(wall_unix_s * 1e3),
         monotonic_ms=round(monotonic_s * 1e3),
-        nodes=[encode_sample(sample) for sample in samples],
-    )
-
-
-def encode_sample(sample: NodeSample) -> telemetry_pb2.NodeSample:
-    return telemetry_pb2.NodeSample(
-        node=encode_node(sample.node),
-        engine_up=sample.engine_up,
-        engine_silent=sample.engine_silent,
-        gpus=[_gpu(gpu) for gpu in sample.gpus],
-        engine=_engine(sample.engine),
-        net_bytes_per_s=encode_signal(sample.net_bytes_per_s),
-        clock_offset_ms=round(sample.clock_offset_s * 1e3),
-        cuda_handles=encode_signal(sample.cuda_handles),
-        cuda_handles_dropped=sample.cuda_handles_dropped,
-        kv_cache_age_s=encode_signal(sample.kv_cache_age_s),
+        nodes=telemetry_pb2.NodeList(
+            nodes=[
+                telemetry_pb2.NodeEntry(
+                    node=encode_node(sample.node), gpu_uuids=[gpu.uuid for gpu in sample.gpus]
+                )
+                for sample in samples
+            ]
+        ).SerializeToString(),
+        health=telemetry_pb2.HealthList(
+            gpus=[b"" if gpu.health is None else _health(gpu.health) for gpu in gpus]
+        ).SerializeToString(),
+        node_rows=b"".join(map(node_row, samples)),
+        gpu_rows=b"".join(map(gpu_row, gpus)),
         by_model=[
-            telemetry_pb2.ModelEngine(model=model, engine=_engine(engine))
+            telemetry_pb2.ModelEngine(node=place, model=model, row=engine_row(engine))
+            for place, sample in enumerate(samples)
             for model, engine in sample.by_model
         ],
     )
 
 
-def encode_signal(signal: Signal) -> telemetry_pb2.Signal:
-    if not signal.known:
-        return _UNKNOWN[signal.state]
-    return telemetry_pb2.Signal(
-        state=int(signal.state),  # type: ignore[arg-type]
-        value=signal.value,
-        age_ms=round(signal.age_s * 1e3),
-    )
+class StreamMemory:
+    """What the receiver of one stream has of its agent already: that is not told again."""
 
+    def __init__(self) -> None:
+        self._told: dict[str, bytes] = {}
 
-def _gpu(gpu: GpuSample) -> telemetry_pb2.GpuSample:
-    return telemetry_pb2.GpuSample(
-        uuid=gpu.uuid,
-        vram_total_bytes=encode_signal(gpu.vram_total_bytes),
-        vram_free_bytes=encode_signal(gpu.vram_free_bytes),
-        gpu_utilisation=encode_signal(gpu.gpu_utilisation),
-        pcie_bytes_per_s=encode_signal(gpu.pcie_bytes_per_s),
-        nvlink_active_fraction=encode_signal(gpu.nvlink_active_fraction),
-        lost=gpu.lost,
-        health=b"" if gpu.health is None else _health(gpu.health),
-        health_age_ms=round(gpu.health_age_s * 1e3),
-    )
+    def shorten(self, report: telemetry_pb2.TelemetryReport) -> None:
+        """Take what is as in the report before out of one that is going to be sent."""
+        for name in ("nodes", "health"):
+            content = getattr(report, name)
+            if self._told.get(name) == content:
+                report.ClearField(name)
+            self._told[name] = content
 
 
 @lru_cache(_GPUS)
 def _health(health: HealthSignals) -> bytes:
     """Remembered: it is mostly the same report after report."""
     signals = {
-        field.name: encode_signal(getattr(health, field.name))
+        field.name: _signal(getattr(health, field.name))
         for field in dataclasses.fields(health)
         if field.name != "xids"
     }
@@ -97,13 +89,11 @@ def _health(health: HealthSignals) -> bytes:
     return telemetry_pb2.HealthSignals(**signals, xids=xids).SerializeToString()
 
 
-def _engine(engine: EngineSample) -> telemetry_pb2.EngineSample:
-    return telemetry_pb2.EngineSample(
-        running=encode_signal(engine.running),
-        waiting=encode_signal(engine.waiting),
-        kv_usage=encode_signal(engine.kv_usage),
-        kv_pool_tokens=encode_signal(engine.kv_pool_tokens),
-        prompt_tokens_total=encode_signal(engine.prompt_tokens_total),
-        generation_tokens_total=encode_signal(engine.generation_tokens_total),
-        steps_total=encode_signal(engine.steps_total),
+def _signal(signal: Signal) -> telemetry_pb2.Signal:
+    if not signal.known:
+        return _UNKNOWN[signal.state]
+    return telemetry_pb2.Signal(
+        state=int(signal.state),  # type: ignore[arg-type]
+        value=signal.value,
+        age_ms=round(signal.age_s * 1e3),
     )

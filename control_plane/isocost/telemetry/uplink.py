@@ -9,6 +9,7 @@ import time
 
 import grpc
 
+from isocost.telemetry.report import StreamMemory
 from isocost.v1 import telemetry_pb2
 
 METHOD = "/isocost.v1.Telemetry/Report"
@@ -112,8 +113,10 @@ class Uplink:
             # with the result, and the agent would not stop.
             async with asyncio.timeout(PATIENCE_S):
                 await call.wait_for_connection()
+            memory = StreamMemory()
             while True:
                 report = await self._newest.take()
+                memory.shorten(report)
                 async with asyncio.timeout(PATIENCE_S):
                     await call.write(report)
                 if not self._connected:

@@ -25,25 +25,23 @@ _sym_db = _symbol_database.Default()
 from isocost.v1 import table_pb2 as isocost_dot_v1_dot_table__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cisocost/v1/observation.proto\x12\nisocost.v1\x1a\x16isocost/v1/table.proto\"\x9f\x05\n\x0fNodeObservation\x12\x0f\n\x07node_id\x18\x01 \x01(\x06\x12\x11\n\tin_flight\x18\x02 \x01(\r\x12\x17\n\x0fopen_age_ms_sum\x18\x03 \x01(\x04\x12\x0f\n\x07started\x18\x04 \x01(\r\x12\x11\n\tsucceeded\x18\x05 \x01(\r\x12\x15\n\rclient_errors\x18\x06 \x01(\r\x12\x14\n\x0crate_limited\x18\x07 \x01(\r\x12\x15\n\rserver_errors\x18\x08 \x01(\r\x12\x0e\n\x06resets\x18\t \x01(\r\x12\x15\n\rclient_aborts\x18\n \x01(\r\x12\x17\n\x0f\x66\x61iled_attempts\x18\x0b \x01(\r\x12\x18\n\x10\x66irst_byte_count\x18\x0c \x01(\r\x12\x19\n\x11\x66irst_byte_us_sum\x18\r \x01(\x04\x12\x12\n\ntpot_count\x18\x0e \x01(\r\x12\x13\n\x0btpot_us_sum\x18\x0f \x01(\x04\x12\x13\n\x0btotal_count\x18\x10 \x01(\r\x12\x14\n\x0ctotal_us_sum\x18\x11 \x01(\x04\x12\x0e\n\x06\x63hunks\x18\x12 \x01(\x04\x12\x15\n\routput_tokens\x18\x13 \x01(\x04\x12\x18\n\x10unknown_attempts\x18\x14 \x01(\r\x12\x10\n\x08progress\x18\x15 \x01(\x04\x12\x16\n\x0epending_tokens\x18\x16 \x01(\x04\x12\x11\n\tkv_tokens\x18\x17 \x01(\x04\x12\x15\n\rprefill_count\x18\x18 \x01(\r\x12\x1a\n\x12prefill_tokens_sum\x18\x19 \x01(\x04\x12\x16\n\x0eprefill_us_sum\x18\x1a \x01(\x04\x12\x13\n\x0b\x66inish_stop\x18\x1b \x01(\r\x12\x15\n\rfinish_length\x18\x1c \x01(\r\x12\x13\n\x0b\x66inish_tool\x18\x1d \x01(\r\x12\x14\n\x0c\x66inish_other\x18\x1e \x01(\r\"C\n\x06\x41nswer\x12\x13\n\x0buser_bucket\x18\x01 \x01(\r\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\routput_tokens\x18\x03 \x01(\r\"\xa3\x03\n\x10ObservationBatch\x12\r\n\x05\x65nvoy\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x18\n\x10taken_at_unix_ms\x18\x04 \x01(\x06\x12\x15\n\rtable_version\x18\x05 \x01(\x06\x12*\n\x05nodes\x18\x06 \x03(\x0b\x32\x1b.isocost.v1.NodeObservation\x12\x0e\n\x06picked\x18\x07 \x01(\r\x12\x19\n\x11\x66\x61llback_no_table\x18\x08 \x01(\r\x12\x1c\n\x14\x66\x61llback_stale_table\x18\t \x01(\r\x12\x1c\n\x14\x66\x61llback_no_eligible\x18\n \x01(\r\x12\x1d\n\x15\x66\x61llback_host_failure\x18\x0b \x01(\r\x12\x15\n\rstale_choices\x18\x0c \x01(\r\x12\x0f\n\x07leaving\x18\r \x01(\x08\x12)\n\nplacements\x18\x0e \x03(\x0b\x32\x15.isocost.v1.Placement\x12#\n\x07\x61nswers\x18\x0f \x03(\x0b\x32\x12.isocost.v1.Answer\"8\n\x07Workers\x12\r\n\x05\x65nvoy\x18\x01 \x01(\t\x12\x0c\n\x04live\x18\x02 \x01(\r\x12\x10\n\x08\x65xpected\x18\x03 \x01(\r\"h\n\x11ObservationReport\x12-\n\x07\x62\x61tches\x18\x01 \x03(\x0b\x32\x1c.isocost.v1.ObservationBatch\x12$\n\x07workers\x18\x02 \x01(\x0b\x32\x13.isocost.v1.Workers\"\x10\n\x0eObservationAck2U\n\x0cObservations\x12\x45\n\x06Report\x12\x1d.isocost.v1.ObservationReport\x1a\x1a.isocost.v1.ObservationAck(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cisocost/v1/observation.proto\x12\nisocost.v1\x1a\x16isocost/v1/table.proto\"C\n\x06\x41nswer\x12\x13\n\x0buser_bucket\x18\x01 \x01(\r\x12\r\n\x05model\x18\x02 \x01(\t\x12\x15\n\routput_tokens\x18\x03 \x01(\r\"\x99\x03\n\x10ObservationBatch\x12\r\n\x05\x65nvoy\x18\x01 \x01(\t\x12\x13\n\x0bincarnation\x18\x02 \x01(\x06\x12\x10\n\x08sequence\x18\x03 \x01(\x04\x12\x18\n\x10taken_at_unix_ms\x18\x04 \x01(\x06\x12\x15\n\rtable_version\x18\x05 \x01(\x06\x12\x0e\n\x06picked\x18\x07 \x01(\r\x12\x19\n\x11\x66\x61llback_no_table\x18\x08 \x01(\r\x12\x1c\n\x14\x66\x61llback_stale_table\x18\t \x01(\r\x12\x1c\n\x14\x66\x61llback_no_eligible\x18\n \x01(\r\x12\x1d\n\x15\x66\x61llback_host_failure\x18\x0b \x01(\r\x12\x15\n\rstale_choices\x18\x0c \x01(\r\x12\x0f\n\x07leaving\x18\r \x01(\x08\x12)\n\nplacements\x18\x0e \x03(\x0b\x32\x15.isocost.v1.Placement\x12#\n\x07\x61nswers\x18\x0f \x03(\x0b\x32\x12.isocost.v1.Answer\x12\x0c\n\x04open\x18\x10 \x01(\x0c\x12\x0c\n\x04news\x18\x11 \x01(\x0cJ\x04\x08\x06\x10\x07\"8\n\x07Workers\x12\r\n\x05\x65nvoy\x18\x01 \x01(\t\x12\x0c\n\x04live\x18\x02 \x01(\r\x12\x10\n\x08\x65xpected\x18\x03 \x01(\r\"h\n\x11ObservationReport\x12-\n\x07\x62\x61tches\x18\x01 \x03(\x0b\x32\x1c.isocost.v1.ObservationBatch\x12$\n\x07workers\x18\x02 \x01(\x0b\x32\x13.isocost.v1.Workers\"\x10\n\x0eObservationAck2U\n\x0cObservations\x12\x45\n\x06Report\x12\x1d.isocost.v1.ObservationReport\x1a\x1a.isocost.v1.ObservationAck(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'isocost.v1.observation_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NODEOBSERVATION']._serialized_start=69
-  _globals['_NODEOBSERVATION']._serialized_end=740
-  _globals['_ANSWER']._serialized_start=742
-  _globals['_ANSWER']._serialized_end=809
-  _globals['_OBSERVATIONBATCH']._serialized_start=812
-  _globals['_OBSERVATIONBATCH']._serialized_end=1231
-  _globals['_WORKERS']._serialized_start=1233
-  _globals['_WORKERS']._serialized_end=1289
-  _globals['_OBSERVATIONREPORT']._serialized_start=1291
-  _globals['_OBSERVATIONREPORT']._serialized_end=1395
-  _globals['_OBSERVATIONACK']._serialized_start=1397
-  _globals['_OBSERVATIONACK']._serialized_end=1413
-  _globals['_OBSERVATIONS']._serialized_start=1415
-  _globals['_OBSERVATIONS']._serialized_end=1500
+  _globals['_ANSWER']._serialized_start=68
+  _globals['_ANSWER']._serialized_end=135
+  _globals['_OBSERVATIONBATCH']._serialized_start=138
+  _globals['_OBSERVATIONBATCH']._serialized_end=547
+  _globals['_WORKERS']._serialized_start=549
+  _globals['_WORKERS']._serialized_end=605
+  _globals['_OBSERVATIONREPORT']._serialized_start=607
+  _globals['_OBSERVATIONREPORT']._serialized_end=711
+  _globals['_OBSERVATIONACK']._serialized_start=713
+  _globals['_OBSERVATIONACK']._serialized_end=729
+  _globals['_OBSERVATIONS']._serialized_start=731
+  _globals['_OBSERVATIONS']._serialized_end=816
 # @@protoc_insertion_point(module_scope)

@@ -25,33 +25,33 @@ _sym_db = _symbol_database.Default()
 from isocost.v1 import roster_pb2 as isocost_dot_v1_dot_roster__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aisocost/v1/telemetry.proto\x12\nisocost.v1\x1a\x17isocost/v1/roster.proto\"O\n\x06Signal\x12&\n\x05state\x18\x01 \x01(\x0e\x32\x17.isocost.v1.SignalState\x12\r\n\x05value\x18\x02 \x01(\x01\x12\x0e\n\x06\x61ge_ms\x18\x03 \x01(\r\"?\n\x03Xid\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x19\n\x11last_monotonic_ms\x18\x03 \x01(\x06\"\xd0\x05\n\rHealthSignals\x12+\n\x0fpcie_generation\x18\x01 \x01(\x0b\x32\x12.isocost.v1.Signal\x12/\n\x13pcie_generation_max\x18\x02 \x01(\x0b\x32\x12.isocost.v1.Signal\x12&\n\npcie_width\x18\x03 \x01(\x0b\x32\x12.isocost.v1.Signal\x12*\n\x0epcie_width_max\x18\x04 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x33\n\x17pcie_replays_per_minute\x18\x05 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x38\n\x1cnvlink_crc_errors_per_minute\x18\x06 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x38\n\x1cnvlink_recoveries_per_minute\x18\x07 \x01(\x0b\x32\x12.isocost.v1.Signal\x12)\n\recc_corrected\x18\x08 \x01(\x0b\x32\x12.isocost.v1.Signal\x12+\n\x0f\x65\x63\x63_uncorrected\x18\t \x01(\x0b\x32\x12.isocost.v1.Signal\x12-\n\x11row_remap_pending\x18\n \x01(\x0b\x32\x12.isocost.v1.Signal\x12,\n\x10row_remap_failed\x18\x0b \x01(\x0b\x32\x12.isocost.v1.Signal\x12/\n\x13temperature_celsius\x18\x0c \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x30\n\x14\x63locks_event_reasons\x18\r \x01(\x0b\x32\x12.isocost.v1.Signal\x12-\n\x11\x63ompute_processes\x18\x0e \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x1d\n\x04xids\x18\x0f \x03(\x0b\x32\x0f.isocost.v1.Xid\"\xb8\x02\n\tGpuSample\x12\x0c\n\x04uuid\x18\x01 \x01(\t\x12,\n\x10vram_total_bytes\x18\x02 \x01(\x0b\x32\x12.isocost.v1.Signal\x12+\n\x0fvram_free_bytes\x18\x03 \x01(\x0b\x32\x12.isocost.v1.Signal\x12+\n\x0fgpu_utilisation\x18\x04 \x01(\x0b\x32\x12.isocost.v1.Signal\x12,\n\x10pcie_bytes_per_s\x18\x05 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x32\n\x16nvlink_active_fraction\x18\x06 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x0c\n\x04lost\x18\x07 \x01(\x08\x12\x0e\n\x06health\x18\x08 \x01(\x0c\x12\x15\n\rhealth_age_ms\x18\t \x01(\r\"\xb9\x02\n\x0c\x45ngineSample\x12#\n\x07running\x18\x01 \x01(\x0b\x32\x12.isocost.v1.Signal\x12#\n\x07waiting\x18\x02 \x01(\x0b\x32\x12.isocost.v1.Signal\x12$\n\x08kv_usage\x18\x03 \x01(\x0b\x32\x12.isocost.v1.Signal\x12*\n\x0ekv_pool_tokens\x18\x04 \x01(\x0b\x32\x12.isocost.v1.Signal\x12/\n\x13prompt_tokens_total\x18\x05 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x33\n\x17generation_tokens_total\x18\x06 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\'\n\x0bsteps_total\x18\x07 \x01(\x0b\x32\x12.isocost.v1.Signal\"F\n\x0bModelEngine\x12\r\n\x05model\x18\x01 \x01(\t\x12(\n\x06\x65ngine\x18\x02 \x01(\x0b\x32\x18.isocost.v1.EngineSample\"\x8a\x03\n\nNodeSample\x12\x1e\n\x04node\x18\x01 \x01(\x0b\x32\x10.isocost.v1.Node\x12\x11\n\tengine_up\x18\x02 \x01(\x08\x12#\n\x04gpus\x18\x03 \x03(\x0b\x32\x15.isocost.v1.GpuSample\x12(\n\x06\x65ngine\x18\x04 \x01(\x0b\x32\x18.isocost.v1.EngineSample\x12+\n\x0fnet_bytes_per_s\x18\x05 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x17\n\x0f\x63lock_offset_ms\x18\x06 \x01(\x12\x12(\n\x0c\x63uda_handles\x18\x07 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x1c\n\x14\x63uda_handles_dropped\x18\x08 \x01(\x08\x12*\n\x0ekv_cache_age_s\x18\t \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x15\n\rengine_silent\x18\n \x01(\x08\x12)\n\x08\x62y_model\x18\x0b \x03(\x0b\x32\x17.isocost.v1.ModelEngine\"\x85\x01\n\x0fTelemetryReport\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x14\n\x0cwall_unix_ms\x18\x03 \x01(\x06\x12\x14\n\x0cmonotonic_ms\x18\x04 \x01(\x06\x12%\n\x05nodes\x18\x05 \x03(\x0b\x32\x16.isocost.v1.NodeSample\"\x0e\n\x0cTelemetryAck*w\n\x0bSignalState\x12\x17\n\x13SIGNAL_STATE_ABSENT\x10\x00\x12\x19\n\x15SIGNAL_STATE_MEASURED\x10\x01\x12\x16\n\x12SIGNAL_STATE_STALE\x10\x02\x12\x1c\n\x18SIGNAL_STATE_UNSUPPORTED\x10\x03\x32N\n\tTelemetry\x12\x41\n\x06Report\x12\x1b.isocost.v1.TelemetryReport\x1a\x18.isocost.v1.TelemetryAck(\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aisocost/v1/telemetry.proto\x12\nisocost.v1\x1a\x17isocost/v1/roster.proto\"O\n\x06Signal\x12&\n\x05state\x18\x01 \x01(\x0e\x32\x17.isocost.v1.SignalState\x12\r\n\x05value\x18\x02 \x01(\x01\x12\x0e\n\x06\x61ge_ms\x18\x03 \x01(\r\"?\n\x03Xid\x12\x0e\n\x06number\x18\x01 \x01(\r\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x19\n\x11last_monotonic_ms\x18\x03 \x01(\x06\"\xd0\x05\n\rHealthSignals\x12+\n\x0fpcie_generation\x18\x01 \x01(\x0b\x32\x12.isocost.v1.Signal\x12/\n\x13pcie_generation_max\x18\x02 \x01(\x0b\x32\x12.isocost.v1.Signal\x12&\n\npcie_width\x18\x03 \x01(\x0b\x32\x12.isocost.v1.Signal\x12*\n\x0epcie_width_max\x18\x04 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x33\n\x17pcie_replays_per_minute\x18\x05 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x38\n\x1cnvlink_crc_errors_per_minute\x18\x06 \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x38\n\x1cnvlink_recoveries_per_minute\x18\x07 \x01(\x0b\x32\x12.isocost.v1.Signal\x12)\n\recc_corrected\x18\x08 \x01(\x0b\x32\x12.isocost.v1.Signal\x12+\n\x0f\x65\x63\x63_uncorrected\x18\t \x01(\x0b\x32\x12.isocost.v1.Signal\x12-\n\x11row_remap_pending\x18\n \x01(\x0b\x32\x12.isocost.v1.Signal\x12,\n\x10row_remap_failed\x18\x0b \x01(\x0b\x32\x12.isocost.v1.Signal\x12/\n\x13temperature_celsius\x18\x0c \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x30\n\x14\x63locks_event_reasons\x18\r \x01(\x0b\x32\x12.isocost.v1.Signal\x12-\n\x11\x63ompute_processes\x18\x0e \x01(\x0b\x32\x12.isocost.v1.Signal\x12\x1d\n\x04xids\x18\x0f \x03(\x0b\x32\x0f.isocost.v1.Xid\">\n\tNodeEntry\x12\x1e\n\x04node\x18\x01 \x01(\x0b\x32\x10.isocost.v1.Node\x12\x11\n\tgpu_uuids\x18\x02 \x03(\t\"0\n\x08NodeList\x12$\n\x05nodes\x18\x01 \x03(\x0b\x32\x15.isocost.v1.NodeEntry\"\x1a\n\nHealthList\x12\x0c\n\x04gpus\x18\x01 \x03(\x0c\"7\n\x0bModelEngine\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0b\n\x03row\x18\x03 \x01(\x0c\"\xf2\x01\n\x0fTelemetryReport\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x14\n\x0cwall_unix_ms\x18\x03 \x01(\x06\x12\x14\n\x0cmonotonic_ms\x18\x04 \x01(\x06\x12\x12\n\x05nodes\x18\x06 \x01(\x0cH\x00\x88\x01\x01\x12\x13\n\x06health\x18\x07 \x01(\x0cH\x01\x88\x01\x01\x12\x11\n\tnode_rows\x18\x08 \x01(\x0c\x12\x10\n\x08gpu_rows\x18\t \x01(\x0c\x12)\n\x08\x62y_model\x18\n \x03(\x0b\x32\x17.isocost.v1.ModelEngineB\x08\n\x06_nodesB\t\n\x07_healthJ\x04\x08\x05\x10\x06\"\x0e\n\x0cTelemetryAck*w\n\x0bSignalState\x12\x17\n\x13SIGNAL_STATE_ABSENT\x10\x00\x12\x19\n\x15SIGNAL_STATE_MEASURED\x10\x01\x12\x16\n\x12SIGNAL_STATE_STALE\x10\x02\x12\x1c\n\x18SIGNAL_STATE_UNSUPPORTED\x10\x03\x32N\n\tTelemetry\x12\x41\n\x06Report\x12\x1b.isocost.v1.TelemetryReport\x1a\x18.isocost.v1.TelemetryAck(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'isocost.v1.telemetry_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SIGNALSTATE']._serialized_start=2188
-  _globals['_SIGNALSTATE']._serialized_end=2307
+  _globals['_SIGNALSTATE']._serialized_start=1396
+  _globals['_SIGNALSTATE']._serialized_end=1515
   _globals['_SIGNAL']._serialized_start=67
   _globals['_SIGNAL']._serialized_end=146
   _globals['_XID']._serialized_start=148
   _globals['_XID']._serialized_end=211
   _globals['_HEALTHSIGNALS']._serialized_start=214
   _globals['_HEALTHSIGNALS']._serialized_end=934
-  _globals['_GPUSAMPLE']._serialized_start=937
-  _globals['_GPUSAMPLE']._serialized_end=1249
-  _globals['_ENGINESAMPLE']._serialized_start=1252
-  _globals['_ENGINESAMPLE']._serialized_end=1565
-  _globals['_MODELENGINE']._serialized_start=1567
-  _globals['_MODELENGINE']._serialized_end=1637
-  _globals['_NODESAMPLE']._serialized_start=1640
-  _globals['_NODESAMPLE']._serialized_end=2034
-  _globals['_TELEMETRYREPORT']._serialized_start=2037
-  _globals['_TELEMETRYREPORT']._serialized_end=2170
-  _globals['_TELEMETRYACK']._serialized_start=2172
-  _globals['_TELEMETRYACK']._serialized_end=2186
-  _globals['_TELEMETRY']._serialized_start=2309
-  _globals['_TELEMETRY']._serialized_end=2387
+  _globals['_NODEENTRY']._serialized_start=936
+  _globals['_NODEENTRY']._serialized_end=998
+  _globals['_NODELIST']._serialized_start=1000
+  _globals['_NODELIST']._serialized_end=1048
+  _globals['_HEALTHLIST']._serialized_start=1050
+  _globals['_HEALTHLIST']._serialized_end=1076
+  _globals['_MODELENGINE']._serialized_start=1078
+  _globals['_MODELENGINE']._serialized_end=1133
+  _globals['_TELEMETRYREPORT']._serialized_start=1136
+  _globals['_TELEMETRYREPORT']._serialized_end=1378
+  _globals['_TELEMETRYACK']._serialized_start=1380
+  _globals['_TELEMETRYACK']._serialized_end=1394
+  _globals['_TELEMETRY']._serialized_start=1517
+  _globals['_TELEMETRY']._serialized_end=1595
 # @@protoc_insertion_point(module_scope)

@@ -103,11 +103,13 @@ class HardwareWatch:
         """Forget what was not seen for long, and what is of nodes that are gone."""
         if not self._seen_s:
             return ()
-        names = {node.name for node in nodes}
+        # Nothing is known of a node that is gone while they are the nodes of the last answer.
+        same = self._answer is not None and self._answer[0] is nodes
+        names = frozenset() if same else frozenset(node.name for node in nodes)
         over = [
             key
             for key, seen_s in self._seen_s.items()
-            if now_s - seen_s >= HOLD_S or key[0] not in names
+            if now_s - seen_s >= HOLD_S or not (same or key[0] in names)
         ]
         for key in over:
             del self._seen_s[key]

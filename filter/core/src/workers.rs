@@ -1,7 +1,7 @@
 //! Which VMs of an Envoy are alive, by the batches that they hand to its feed. A worker whose VM
 //! failed serves nothing more until its next request, and its silence is all that shows it.
 
-use crate::ledger::LEAVING;
+use crate::ledger::{LEAVING, TABLE_VERSION};
 use crate::wire::{put_bytes, put_string, put_varint, Reader, Value};
 
 /// A VM hands over a batch every 200 ms, so one that missed fifteen is dead. The control plane
@@ -96,8 +96,9 @@ impl Head {
     fn read(batch: &[u8]) -> Option<Head> {
         let mut reader = Reader::new(batch);
         let mut head = Head { incarnation: 0, leaving: false };
-        // The nodes come behind it; nothing there needs to be looked at.
-        while let Some((number, value)) = reader.field().ok()?.filter(|(number, _)| *number != 6) {
+        let is_header = |number: u32| number <= TABLE_VERSION || number == LEAVING;
+        // Nothing behind it needs to be looked at.
+        while let Some((number, value)) = reader.field().ok()?.filter(|(n, _)| is_header(*n)) {
             match (number, value) {
                 (2, Value::Fixed64(value)) => head.incarnation = value,
                 (LEAVING, Value::Varint(value)) => head.leaving = value != 0,

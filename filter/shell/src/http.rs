@@ -257,9 +257,6 @@ impl Request {
     fn piece(&mut self, size: usize, vm: &mut Vm) {
         let Answer::Begun(status) = self.answer else { return };
         let now_us = host::monotonic_us().ok();
-        if let Some(node) = self.node {
-            vm.ledger.progress(node);
-        }
         let mut output_events = 0;
         if let Some(body) = &mut self.answer_body {
             body.feed(&host::buffer(Buffer::ResponseBody, 0, size).unwrap_or_default());

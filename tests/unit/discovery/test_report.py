@@ -26,9 +26,11 @@ from isocost.model import (
     Xid,
     measured,
 )
-from isocost.telemetry.report import encode_report, encode_sample
+from isocost.sample_rows import ENGINE_SIGNALS, NODE_SIGNALS
+from isocost.telemetry.report import StreamMemory, encode_report
 from isocost.v1 import roster_pb2, telemetry_pb2
 from tests.unit.fleet_builder import node, sample
+from tests.unit.telemetry_reports import put_signal, with_nodes
 
 AGES_S = st.integers(0, 5000).map(lambda age_ms: age_ms / 1e3)
 SIGNALS = st.one_of(
@@ -102,6 +104,75 @@ def test_what_was_sampled_arrives_unchanged(samples: list[NodeSample]) -> None:
     assert got.clock_offset_s == 0.5
 
 
+@given(st.lists(st.lists(SAMPLES, max_size=2), min_size=1, max_size=4))
+def test_what_is_not_told_again_is_as_it_was(rounds: list[list[NodeSample]]) -> None:
+    reader, memory = ReportReader(), StreamMemory()
+    for sequence, samples in enumerate(rounds):
+        report = encode_report("a1", sequence, 1.5, 2.5, samples)
+        memory.shorten(report)
+        assert reader.read(report.SerializeToString(), 1.0).samples == tuple(samples)
+
+
+def test_only_what_changed_is_told_again() -> None:
+    def told(of: NodeSample) -> tuple[bool, bool]:
+        report = encode_report("a1", 1, 0.0, 0.0, [of])
+        memory.shorten(report)
+        return report.HasField("nodes"), report.HasField("health")
+
+    memory = StreamMemory()
+    cold, hot = (
+        dataclasses.replace(SAMPLE, gpus=(GpuSample("GPU-0", health=HealthSignals(celsius)),))
+        for celsius in (measured(50.0), measured(51.0))
+    )
+    assert [told(of) for of in (cold, cold, hot, hot)] == [
+        (True, True),
+        (False, False),
+        (False, True),
+        (False, False),
+    ]
+    assert told(dataclasses.replace(hot, node=node("other"))) == (True, False)
+
+
+def test_a_stream_that_does_not_say_who_its_nodes_are_is_refused() -> None:
+    report = encode_report("a1", 1, 0.0, 0.0, [SAMPLE])
+    report.ClearField("nodes")
+    with pytest.raises(TelemetryError, match="does not name its nodes"):
+        ReportReader().read(report.SerializeToString(), 0.0)
+
+
+@pytest.mark.parametrize("field", ["node_rows", "gpu_rows"])
+def test_rows_that_are_not_those_of_the_nodes_are_refused(field: str) -> None:
+    report = encode_report("a1", 1, 0.0, 0.0, [SAMPLE])
+    setattr(report, field, getattr(report, field)[:-1])
+    with pytest.raises(TelemetryError, match="bytes, where those of 1 nodes and 1 GPUs have"):
+        ReportReader().read(report.SerializeToString(), 0.0)
+
+
+def test_health_of_another_number_of_gpus_is_refused() -> None:
+    report = encode_report("a1", 1, 0.0, 0.0, [SAMPLE])
+    report.health = b""
+    with pytest.raises(TelemetryError, match="health of 0 of 1 GPUs"):
+        ReportReader().read(report.SerializeToString(), 0.0)
+
+
+@pytest.mark.parametrize(("place", "size"), [(1, 91), (0, 90)])
+def test_a_model_of_no_node_or_without_its_numbers_is_refused(place: int, size: int) -> None:
+    report = encode_report("a1", 1, 0.0, 0.0, [SAMPLE])
+    report.by_model.add(node=place, model="m", row=bytes(size))
+    with pytest.raises(TelemetryError, match="the model 'm' is no engine's"):
+        ReportReader().read(report.SerializeToString(), 0.0)
+
+
+def test_models_are_those_of_their_nodes_also_behind_one_that_is_refused() -> None:
+    told = (("m", EngineSample(running=measured(3.0))),)
+    samples = [sample(node("bad", gpu_count=0)), sample(node("plain")), sample(node("good"))]
+    samples[0] = dataclasses.replace(samples[0], by_model=told)
+    samples[2] = dataclasses.replace(samples[2], by_model=told)
+    report = encode_report("a1", 1, 0.0, 0.0, samples)
+    got = ReportReader().read(report.SerializeToString(), 0.0).samples
+    assert [item.by_model for item in got] == [(), told]
+
+
 def test_a_node_that_did_not_change_is_the_same_object_again() -> None:
     reader = ReportReader()
     message = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
@@ -124,9 +195,8 @@ def test_health_that_did_not_change_is_the_same_object_again() -> None:
 
 
 def test_health_that_is_none_is_refused_with_its_report() -> None:
-    message = encode_sample(SAMPLE)
-    message.gpus[0].health = b"\xff\xff"
-    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
+    report = encode_report("a1", 1, 0.0, 0.0, [SAMPLE])
+    report.health = telemetry_pb2.HealthList(gpus=[b"\xff\xff"]).SerializeToString()
     with pytest.raises(TelemetryError, match="health of a GPU"):
         ReportReader().read(report.SerializeToString(), 0.0)
 
@@ -141,10 +211,9 @@ def test_health_that_is_none_is_refused_with_its_report() -> None:
     ],
 )
 def test_a_signal_that_cannot_be_is_absent(state: int, value: float) -> None:
-    message = encode_sample(sample(node()))
-    message.net_bytes_per_s.state = state  # type: ignore[assignment]
-    message.net_bytes_per_s.value = value
-    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
+    report = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
+    place = (*ENGINE_SIGNALS, *NODE_SIGNALS).index("net_bytes_per_s")
+    report.node_rows = put_signal(report.node_rows, place, state, value)
     assert ReportReader().read(report.SerializeToString(), 0.0).samples[0].net_bytes_per_s == ABSENT
 
 
@@ -175,9 +244,9 @@ def test_a_signal_that_cannot_be_is_absent(state: int, value: float) -> None:
 def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
     field: str, value: object, reason: str
 ) -> None:
-    bad, good = encode_sample(sample(node("bad"))), encode_sample(sample(node("good")))
-    setattr(bad.node, field, value)
-    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad, good])
+    report = with_nodes(
+        lambda bad: setattr(bad, field, value), sample(node("bad")), sample(node("good"))
+    )
     got = ReportReader().read(report.SerializeToString(), 0.0)
     assert [sample.node.name for sample in got.samples] == ["good"]
     assert len(got.refused) == 1 and reason in got.refused[0]
@@ -185,11 +254,8 @@ def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
 
 
 def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
-    bad = encode_sample(sample(node("bad")))
-    bad.node.models[0].weight_bits = 0
-    got = ReportReader().read(
-        telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad]).SerializeToString(), 0.0
-    )
+    report = with_nodes(lambda bad: setattr(bad.models[0], "weight_bits", 0), sample(node("bad")))
+    got = ReportReader().read(report.SerializeToString(), 0.0)
     assert got.samples == () and "models.0.weight_bits" in got.refused[0]
 
 
@@ -203,10 +269,8 @@ def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
     ],
 )
 def test_an_address_is_kept_as_envoy_prints_it(address: str, as_envoy_prints_it: str) -> None:
-    message = encode_sample(sample(node(address=address)))
-    got = ReportReader().read(
-        telemetry_pb2.TelemetryReport(agent="a1", nodes=[message]).SerializeToString(), 0.0
-    )
+    report = encode_report("a1", 1, 0.0, 0.0, [sample(node(address=address))])
+    got = ReportReader().read(report.SerializeToString(), 0.0)
     assert got.samples[0].node.address == as_envoy_prints_it
 
 
@@ -218,9 +282,8 @@ def test_a_node_is_checked_once_while_it_stays_the_same(monkeypatch: pytest.Monk
         return decode_node(message)
 
     monkeypatch.setattr(report_module, "decode_node", counted)
-    bad = encode_sample(sample(node("bad", gpu_count=0)))
-    report = telemetry_pb2.TelemetryReport(
-        agent="a1", nodes=[bad, encode_sample(sample(node("good")))]
+    report = encode_report(
+        "a1", 1, 0.0, 0.0, [sample(node("bad", gpu_count=0)), sample(node("good"))]
     )
     reader = ReportReader()
     assert [len(reader.read(report.SerializeToString(), 0.0).refused) for _ in range(3)] == [

@@ -12,7 +12,7 @@ import pytest
 from isocost.config import DiscoverySettings
 from isocost.discovery.registry import Registry
 from isocost.discovery.telemetry_service import TelemetryService
-from isocost.telemetry.report import encode_report, encode_sample
+from isocost.telemetry.report import encode_report
 from isocost.telemetry.uplink import METHOD
 from isocost.v1 import telemetry_pb2
 from tests.unit.fleet_builder import node, sample
@@ -81,8 +81,8 @@ async def test_an_agent_without_a_usable_name_is_told_so(bench: Bench) -> None:
 async def test_a_refused_node_is_logged_once_and_not_at_every_report(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bad = encode_sample(sample(node("bad", address="nowhere")))
-    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[bad]).SerializeToString()
+    bad = sample(node("bad", address="nowhere"))
+    report = encode_report("a1", 1, 0.0, 0.0, [bad]).SerializeToString()
     await bench.report(*[report] * 5)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "nowhere" in caplog.text and bench.names() == []

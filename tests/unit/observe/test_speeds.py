@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isocost.observe.batch import NodeObservation, PrefillSums
+from isocost.observe.batch import NodeObservation, PrefillSums, node_table
 from isocost.observe.speeds import (
     PRIOR_OUTPUT_TOKEN_S,
     PRIOR_TOKEN_S,
@@ -42,7 +42,7 @@ class Traffic:
         for _ in range(round(seconds / TICK_S)):
             self.now_s += TICK_S
             nodes = [self._observed(row, rate, unseen) for row, rate in enumerate(per_s)]
-            self.learner.add(self.rows, nodes)
+            self.learner.add(self.rows, node_table(nodes).news)
             speeds = self.learner.update(self.rows, self.pools, self.now_s, self.late)
         return speeds
 
@@ -183,7 +183,7 @@ def test_longer_times_never_make_a_node_faster(
         learner.grow(1)
         row = np.zeros(1, dtype=np.intp)
         line = sums(np.array([x for x, _ in seen]), factor * np.array([y for _, y in seen]))
-        learner.add(row, [NodeObservation(1, prefill=line)])
+        learner.add(row, node_table([NodeObservation(1, prefill=line)]).news)
         return float(learner.update(row, row, 0.0).token_s[0])
 
     assert 0.0 < token_s(1.0) <= token_s(longer) * (1 + 1e-9) < np.inf
@@ -197,7 +197,7 @@ def test_what_a_delay_adds_is_extra_and_what_prompts_take_is_not() -> None:
     for _ in range(100):
         traffic.run(TICK_S, [20.0] * 4)
         late = [NodeObservation(3, prefill=PrefillSums(1.0, 1000.0, 0.06 + DELAY_S))]
-        traffic.learner.add(traffic.rows[3:], late)
+        traffic.learner.add(traffic.rows[3:], node_table(late).news)
         tick_s.append(traffic.learner.take(traffic.rows).extra_s)
     extra_s = np.nanmean(tick_s, axis=0)
     assert extra_s[:3] == pytest.approx([0.0] * 3, abs=0.01)
@@ -228,7 +228,7 @@ def test_a_tick_tells_what_came_since_the_last_one_and_nothing_where_nothing_cam
     prefill = PrefillSums(2.0, 1000.0, 2 * START_S + 1000 * PRIOR_TOKEN_S + 0.5)
     for tpot_ms_sum in (20.0, 70.0):
         answers = [NodeObservation(0, prefill=prefill, tpot_count=3, tpot_ms_sum=tpot_ms_sum)]
-        learner.add(rows[:1], answers)
+        learner.add(rows[:1], node_table(answers).news)
     times = learner.take(rows)
     assert times.extra_s.tolist() == pytest.approx([0.25, np.nan], nan_ok=True)
     assert times.output_token_s.tolist() == pytest.approx([0.015, np.nan], nan_ok=True)

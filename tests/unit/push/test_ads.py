@@ -32,13 +32,17 @@ class Server:
 
 
 class Gone:
-    """A connection that breaks under the first write, as gRPC reports it."""
+    """A connection with one request that breaks under the first write, as gRPC reports it."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, first: bytes, error: Exception) -> None:
+        self.requests = endless(first)
         self.error = error
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
+
+    async def read(self) -> bytes:
+        return await anext(self.requests)
 
     async def write(self, _response: bytes) -> None:
         raise self.error
@@ -57,8 +61,8 @@ async def test_write_to_a_client_that_left_ends_the_stream(error: Exception) -> 
     cache.publish(roster(1))
     ads = AdsService(cache)
     ads.add_to(server)
-    requests = endless(bytes(DiscoveryRequest(type_url=ROSTER, resource_names=["fleet"])))
+    first = bytes(DiscoveryRequest(type_url=ROSTER, resource_names=["fleet"]))
     # What gRPC itself raises into the stream of a client that left: no status, no error log.
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(server.stream(requests, Gone(error)), 5)
+        await asyncio.wait_for(server.stream(None, Gone(first, error)), 5)
     assert ads.clients() == ()

@@ -25,21 +25,15 @@ from isocost.model import (
     Xid,
     measured,
 )
+from isocost.sample_rows import ENGINE_SIGNALS
 from isocost.score.columns import Column, column, combine
-from isocost.score.rows import (
-    ENGINE_SIGNALS,
-    GPU_SIGNALS,
-    NODE_SIGNALS,
-    ReadSample,
-    node_columns,
-    vram_total_bytes,
-)
+from isocost.score.rows import ReadSample, node_columns, vram_total_bytes
 from isocost.score.telemetry import work_done
-from isocost.telemetry.report import encode_report, encode_sample
-from isocost.v1 import telemetry_pb2
+from isocost.telemetry.report import encode_report
 from isocost.weight.hardware_watch import HardwareWatch
 from tests.unit.fleet_builder import node, sample
 from tests.unit.hardware_samples import gpu, health, with_gpus, xids
+from tests.unit.telemetry_reports import put_gpu_signal, put_signal
 
 #: In steps that the wire carries.
 AGES_S = st.integers(0, 3000).map(lambda age_ms: age_ms / 1e3)
@@ -61,8 +55,14 @@ SAMPLES = st.builds(
     engine=st.builds(EngineSample, *[SIGNALS] * 7),
     net_bytes_per_s=SIGNALS,
     kv_cache_age_s=SIGNALS,
+    cuda_handles=SIGNALS,
 )
-HOW = dict(zip(GPU_SIGNALS, ("sum", "sum", "max", "mean"), strict=True))
+HOW = {
+    "vram_total_bytes": "sum",
+    "vram_free_bytes": "sum",
+    "pcie_bytes_per_s": "max",
+    "nvlink_active_fraction": "mean",
+}
 
 
 def over_the_wire(of: NodeSample) -> ReadSample:
@@ -105,12 +105,13 @@ def test_columns_are_what_the_signals_say_one_by_one(
     read = [None if item is None else over_the_wire(item) for item in samples]
     for told in (samples, read):
         got = node_columns(told, np.array(ages_s))
+        assert got.keys() == {*ENGINE_SIGNALS, "net_bytes_per_s", "kv_cache_age_s", *HOW}
         for name in ENGINE_SIGNALS:
             expected = one_by_one(samples, ages_s, lambda of, n=name: getattr(of.engine, n))
             assert_same(got[name], expected)
-        for name in NODE_SIGNALS:
+        for name in ("net_bytes_per_s", "kv_cache_age_s"):
             assert_same(got[name], one_by_one(samples, ages_s, lambda of, n=name: getattr(of, n)))
-        for name in GPU_SIGNALS:
+        for name in HOW:
             assert_same(got[name], one_by_one(samples, ages_s, lambda of, n=name: over_gpus(of, n)))
 
 
@@ -138,10 +139,10 @@ def test_work_is_steps_where_there_are_any_else_all_tokens_that_are_known(
     ],
 )
 def test_a_number_that_cannot_be_is_absent(state: int, value: float) -> None:
-    message = encode_sample(sample(node()))
-    for signal in (message.engine.running, message.gpus[0].pcie_bytes_per_s):
-        signal.state, signal.value, signal.age_ms = state, value, 7  # type: ignore[assignment]
-    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
+    report = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
+    running = ENGINE_SIGNALS.index("running")
+    report.node_rows = put_signal(report.node_rows, running, state, value, 7)
+    report.gpu_rows = put_gpu_signal(report.gpu_rows, "pcie_bytes_per_s", state, value, 7)
     got = node_columns(ReportReader().read(report.SerializeToString(), 0.0).samples, np.zeros(1))
     for name in ("running", "pcie_bytes_per_s"):
         signals = got[name]
@@ -149,10 +150,10 @@ def test_a_number_that_cannot_be_is_absent(state: int, value: float) -> None:
 
 
 def test_what_is_unsupported_has_no_value_whatever_came_with_it() -> None:
-    message = encode_sample(sample(node()))
-    message.engine.waiting.state = telemetry_pb2.SIGNAL_STATE_UNSUPPORTED
-    message.engine.waiting.value = 5.0
-    report = telemetry_pb2.TelemetryReport(agent="a1", nodes=[message])
+    report = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
+    report.node_rows = put_signal(
+        report.node_rows, ENGINE_SIGNALS.index("waiting"), SignalState.UNSUPPORTED, 5.0
+    )
     waiting = node_columns(
         ReportReader().read(report.SerializeToString(), 0.0).samples, np.zeros(1)
     )["waiting"]

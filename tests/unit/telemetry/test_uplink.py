@@ -25,6 +25,8 @@ class Receiver:
         self.refuse = False
         self.streams = 0
         self.got: asyncio.Queue[int] = asyncio.Queue()
+        #: Of each report: did it say who the nodes are, and how well?
+        self.complete: list[bool] = []
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> None:
@@ -36,6 +38,7 @@ class Receiver:
             if self.refuse:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
             async for message in requests:
+                self.complete.append(message.HasField("nodes") and message.HasField("health"))
                 self.got.put_nowait(message.sequence)
             return telemetry_pb2.TelemetryAck()
 
@@ -90,6 +93,25 @@ async def test_reports_arrive_in_order_on_one_stream(receiver: Receiver) -> None
             newest.put(numbered(sequence))
             assert await receiver.next() == sequence
     assert receiver.streams == 1
+
+
+async def test_each_stream_begins_with_all_that_later_reports_leave_out(receiver: Receiver) -> None:
+    def report(sequence: int) -> telemetry_pb2.TelemetryReport:
+        return telemetry_pb2.TelemetryReport(
+            agent="a", sequence=sequence, nodes=b"nodes", health=b"health"
+        )
+
+    async with reporting(receiver.port) as newest:
+        for sequence in (1, 2):
+            newest.put(report(sequence))
+            await receiver.next()
+        await receiver.stop()
+        await receiver.start()
+        while receiver.streams < 2:
+            newest.put(report(3))
+            await asyncio.sleep(0.01)
+        await receiver.next()
+    assert receiver.complete[:2] == [True, False] and receiver.complete[-1]
 
 
 async def test_after_an_outage_only_the_newest_report_is_sent(

@@ -2,7 +2,6 @@
 
 use super::outcome::{Ending, Outcome, Prefill};
 use crate::stream::Finish;
-use crate::wire::put_varint;
 use crate::work::Work;
 
 /// A count and the sum of what was counted.
@@ -21,7 +20,7 @@ impl Mean {
     }
 }
 
-/// Counts and sums since the last batch; the fields are NodeObservation's.
+/// Counts and sums since the last batch; see observation.proto.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct News {
     started: u32,
@@ -38,7 +37,6 @@ pub(super) struct News {
     total: Mean,
     chunks: u64,
     output_tokens: u64,
-    pub(super) progress: u64,
     prefill: Mean,
     prefill_tokens: u64,
     finish_stop: u32,
@@ -127,42 +125,59 @@ impl Entry {
         u64::from(self.in_flight).saturating_mul(now_ms).saturating_sub(self.opened_ms_sum)
     }
 
-    /// The fields behind the node's id; nothing if there is nothing to tell.
-    pub(super) fn encode(&self, now_ms: u64, out: &mut Vec<u8>) {
-        let news = &self.news;
-        let numbers = [
-            self.in_flight.into(),
-            self.age_ms_sum(now_ms),
-            news.started.into(),
-            news.succeeded.into(),
-            news.client_errors.into(),
-            news.rate_limited.into(),
-            news.server_errors.into(),
-            news.resets.into(),
-            news.client_aborts.into(),
-            news.failed_attempts.into(),
-            news.first_byte.count.into(),
-            news.first_byte.sum,
-            news.tpot.count.into(),
-            news.tpot.sum,
-            news.total.count.into(),
-            news.total.sum,
-            news.chunks,
-            news.output_tokens,
-            news.unknown_attempts.into(),
-            news.progress,
-            self.pending_tokens,
-            self.kv_tokens,
-            news.prefill.count.into(),
-            news.prefill_tokens,
-            news.prefill.sum,
-            news.finish_stop.into(),
-            news.finish_length.into(),
-            news.finish_tool.into(),
-            news.finish_other.into(),
-        ];
-        for (field, number) in (2..).zip(numbers) {
-            put_varint(out, field, number);
+    /// Appends the row of a node with open requests.
+    pub(super) fn encode_open(&self, node_id: u64, now_ms: u64, out: &mut Vec<u8>) {
+        if self.in_flight > 0 {
+            put_row(
+                node_id,
+                &[self.in_flight],
+                &[self.age_ms_sum(now_ms), self.pending_tokens, self.kv_tokens],
+                out,
+            );
         }
     }
+}
+
+impl News {
+    /// Appends the row of a node with news.
+    pub(super) fn encode(&self, node_id: u64, out: &mut Vec<u8>) {
+        let counts = [
+            self.started,
+            self.succeeded,
+            self.client_errors,
+            self.rate_limited,
+            self.server_errors,
+            self.resets,
+            self.client_aborts,
+            self.failed_attempts,
+            self.unknown_attempts,
+            self.first_byte.count,
+            self.tpot.count,
+            self.total.count,
+            self.prefill.count,
+            self.finish_stop,
+            self.finish_length,
+            self.finish_tool,
+            self.finish_other,
+        ];
+        let sums = [
+            self.first_byte.sum,
+            self.tpot.sum,
+            self.total.sum,
+            self.chunks,
+            self.output_tokens,
+            self.prefill_tokens,
+            self.prefill.sum,
+        ];
+        // Each of the sums goes with a count.
+        if counts.iter().any(|&count| count > 0) {
+            put_row(node_id, &counts, &sums, out);
+        }
+    }
+}
+
+fn put_row(node_id: u64, counts: &[u32], sums: &[u64], out: &mut Vec<u8>) {
+    out.extend_from_slice(&node_id.to_le_bytes());
+    counts.iter().for_each(|count| out.extend_from_slice(&count.to_le_bytes()));
+    sums.iter().for_each(|sum| out.extend_from_slice(&sum.to_le_bytes()));
 }

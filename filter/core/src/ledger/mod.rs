@@ -12,7 +12,7 @@ mod outcome;
 
 pub use outcome::{Answer, Ending, Outcome, Prefill};
 
-use entry::{Entry, News};
+use entry::Entry;
 use newest::Newest;
 
 /// Placements in one batch: of 50 long prompts, 16 KiB.
@@ -34,8 +34,11 @@ pub struct BatchHeader<'a> {
     pub leaving: bool,
 }
 
-/// The field that says so. It stands before the nodes, where the feed finds it at once.
+/// The field that says so. It stands right behind the others of the header, where the feed finds it
+/// at once.
 pub(crate) const LEAVING: u32 = 13;
+/// The last of the other fields of the header.
+pub(crate) const TABLE_VERSION: u32 = 5;
 
 /// Routing decisions since the last batch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,13 +115,6 @@ impl Ledger {
         }
     }
 
-    /// A piece of an open request's answer came.
-    pub fn progress(&mut self, node_id: u64) {
-        if let Some(entry) = self.known(node_id) {
-            entry.news.progress += 1;
-        }
-    }
-
     /// The first token of an open request came; call it once. `prefill` is None where its time
     /// does not count.
     pub fn first_token(&mut self, node_id: u64, work: Work, prefill: Option<Prefill>) {
@@ -181,20 +177,8 @@ impl Ledger {
         put_fixed64(out, 2, header.incarnation);
         put_varint(out, 3, header.sequence);
         put_fixed64(out, 4, now_ms);
-        put_fixed64(out, 5, header.table_version);
+        put_fixed64(out, TABLE_VERSION, header.table_version);
         put_varint(out, LEAVING, header.leaving.into());
-        let mut line = Vec::new();
-        self.entries.retain_mut(|(node_id, entry)| {
-            line.clear();
-            put_fixed64(&mut line, 1, *node_id);
-            let nothing = line.len();
-            entry.encode(now_ms, &mut line);
-            if line.len() > nothing {
-                put_bytes(out, 6, &line);
-            }
-            entry.news = News::default();
-            entry.in_flight > 0
-        });
         let decisions = core::mem::take(&mut self.decisions);
         put_varint(out, 7, decisions.picked.into());
         put_varint(out, 8, decisions.no_table.into());
@@ -206,6 +190,14 @@ impl Ledger {
         while let Some(answer) = self.answers.pop() {
             put_bytes(out, 15, &answer);
         }
+        let (mut open, mut news) = (Vec::new(), Vec::new());
+        self.entries.retain_mut(|(node_id, entry)| {
+            entry.encode_open(*node_id, now_ms, &mut open);
+            core::mem::take(&mut entry.news).encode(*node_id, &mut news);
+            entry.in_flight > 0
+        });
+        put_string(out, 16, &open);
+        put_string(out, 17, &news);
     }
 
     /// One isocost.v1.Placement for each run of hashes on the same node.

@@ -1,6 +1,6 @@
 """Makes the golden messages: what the control plane's own protobuf libraries write and expect.
 
-Run it by the virtual environment's python with PYTHONPATH=control_plane.
+Run it by the virtual environment's python with PYTHONPATH=.:control_plane.
 """
 
 from pathlib import Path
@@ -10,7 +10,9 @@ from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryRequest, Discov
 from envoy_data_plane.google.protobuf import Any
 from envoy_data_plane.google.rpc import Status
 
+from isocost.observe.batch import NodeObservation, PrefillSums
 from isocost.v1 import observation_pb2, roster_pb2, table_pb2
+from tests.unit.observation_rows import encode_nodes
 
 HERE = Path(__file__).parent
 TYPE = "type.googleapis.com/isocost.v1.Table"
@@ -82,41 +84,42 @@ batch = observation_pb2.ObservationBatch(
     fallback_host_failure=5,
     stale_choices=6,
 )
-batch.nodes.add(
-    node_id=7,
-    in_flight=2,
-    open_age_ms_sum=700,
-    started=3,
-    succeeded=1,
-    first_byte_count=1,
-    first_byte_us_sum=150_000,
-    tpot_count=1,
-    tpot_us_sum=20_000,
-    total_count=1,
-    total_us_sum=900_000,
-    chunks=38,
-    output_tokens=37,
-    unknown_attempts=2,
-    progress=5,
-    pending_tokens=1_200,
-    kv_tokens=3_400,
-    prefill_count=2,
-    prefill_tokens_sum=100_003,
-    prefill_us_sum=2_150_000,
-    finish_length=1,
-)
-batch.nodes.add(
-    node_id=0xFFFFFFFFFFFFFFFF,
-    started=5,
-    client_errors=1,
-    rate_limited=1,
-    server_errors=1,
-    resets=1,
-    client_aborts=1,
-    failed_attempts=1,
-    finish_stop=1,
-    finish_tool=1,
-    finish_other=1,
+batch.open, batch.news = encode_nodes(
+    [
+        NodeObservation(
+            7,
+            in_flight=2,
+            open_age_s_sum=0.7,
+            pending_tokens=1_200,
+            kv_tokens=3_400,
+            started=3,
+            succeeded=1,
+            first_byte_count=1,
+            first_byte_ms_sum=150.0,
+            tpot_count=1,
+            tpot_ms_sum=20.0,
+            total_count=1,
+            total_ms_sum=900.0,
+            chunks=38,
+            output_tokens=37,
+            unknown_attempts=2,
+            prefill=PrefillSums(2, 100_003, 2.15),
+            finish_length=1,
+        ),
+        NodeObservation(
+            0xFFFFFFFFFFFFFFFF,
+            started=5,
+            client_errors=1,
+            rate_limited=1,
+            server_errors=1,
+            resets=1,
+            client_aborts=1,
+            failed_attempts=1,
+            finish_stop=1,
+            finish_tool=1,
+            finish_other=1,
+        ),
+    ]
 )
 batch.placements.add(node_id=7, blocks=[1, 0xFFFFFFFFFFFFFFFF])
 batch.placements.add(node_id=0xFFFFFFFFFFFFFFFF, blocks=[3])

@@ -69,7 +69,6 @@ fn the_control_plane_reads_our_batch() {
     for opened in [NOW - 2000, NOW - 400, NOW - 300] {
         ledger.open(7, opened, work);
     }
-    (0..5).for_each(|_| ledger.progress(7));
     for (pending_tokens, first_token_us) in [(100_000, 2_000_000), (3, 150_000)] {
         ledger.first_token(7, work, Some(Prefill { pending_tokens, first_token_us }));
     }

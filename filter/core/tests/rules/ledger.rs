@@ -10,7 +10,7 @@ use isocost_core::work::Work;
 
 use crate::fixtures::unmeasured;
 
-/// A NodeObservation's fields by number; a field that is not written is 0.
+/// A node's numbers by their places in its two rows, counted through from 1; zeros are left out.
 pub type Line = BTreeMap<u32, u64>;
 
 const HEADER: BatchHeader<'_> =
@@ -23,27 +23,60 @@ const NAMELESS: BatchHeader<'_> =
 pub fn batch(ledger: &mut Ledger, now_ms: u64) -> BTreeMap<u64, Line> {
     let mut bytes = Vec::new();
     ledger.encode_batch(&HEADER, now_ms, &mut bytes);
-    let mut nodes = BTreeMap::new();
+    let mut nodes = BTreeMap::<u64, Line>::new();
     let mut reader = Reader::new(&bytes);
     while let Some((number, value)) = reader.field().unwrap() {
-        let (6, Value::Bytes(node)) = (number, value) else { continue };
-        let mut reader = Reader::new(node);
-        let Ok(Some((1, Value::Fixed64(id)))) = reader.field() else { panic!("no id") };
-        let mut line = Line::new();
-        while let Some((number, value)) = reader.field().unwrap() {
-            let Value::Varint(value) = value else { panic!("{value:?}") };
-            assert_eq!(line.insert(number, value), None);
+        let (first, counts, sums) = match number {
+            16 => (IN_FLIGHT, 1, 3),
+            17 => (STARTED, 17, 7),
+            _ => continue,
+        };
+        let Value::Bytes(rows) = value else { panic!("{value:?}") };
+        let size = 8 + 4 * counts + 8 * sums;
+        assert_eq!(rows.len() % size, 0);
+        for row in rows.chunks(size) {
+            let (id, numbers) = row.split_at(8);
+            let (narrow, wide) = numbers.split_at(4 * counts);
+            let numbers = narrow.chunks(4).chain(wide.chunks(8)).map(little_endian);
+            let line = nodes.entry(little_endian(id)).or_default();
+            let before = line.len();
+            line.extend((first..).zip(numbers).filter(|(_, number)| *number > 0));
+            assert!(line.len() > before, "a row that says nothing");
         }
-        assert_eq!(nodes.insert(id, line), None);
     }
     nodes
 }
 
-pub const IN_FLIGHT: u32 = 2;
-pub const AGES: u32 = 3;
-pub const STARTED: u32 = 4;
-pub const PENDING_TOKENS: u32 = 22;
-pub const KV_TOKENS: u32 = 23;
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+pub const IN_FLIGHT: u32 = 1;
+pub const AGES: u32 = 2;
+pub const PENDING_TOKENS: u32 = 3;
+pub const KV_TOKENS: u32 = 4;
+pub const STARTED: u32 = 5;
+pub const SUCCEEDED: u32 = 6;
+pub const CLIENT_ERRORS: u32 = 7;
+pub const RATE_LIMITED: u32 = 8;
+pub const SERVER_ERRORS: u32 = 9;
+pub const RESETS: u32 = 10;
+pub const CLIENT_ABORTS: u32 = 11;
+pub const FAILED_ATTEMPTS: u32 = 12;
+pub const UNKNOWN_ATTEMPTS: u32 = 13;
+pub const FIRST_BYTES: u32 = 14;
+pub const TPOTS: u32 = 15;
+pub const TOTALS: u32 = 16;
+pub const PREFILLS: u32 = 17;
+/// The first of four.
+pub const FINISHES: u32 = 18;
+pub const FIRST_BYTE_US: u32 = 22;
+pub const TPOT_US: u32 = 23;
+pub const TOTAL_US: u32 = 24;
+pub const CHUNKS: u32 = 25;
+pub const OUTPUT_TOKENS: u32 = 26;
+pub const PREFILL_TOKENS: u32 = 27;
+pub const PREFILL_US: u32 = 28;
 
 const WORK: Work = Work { prompt_tokens: 1000, kv_tokens: 1500 };
 
@@ -84,8 +117,8 @@ fn the_request_belongs_to_the_node_really_used() {
     ledger.reassign(7, 8, 1000, Work::default());
     assert_eq!((ledger.in_flight(7), ledger.in_flight(8)), (0, 1));
     let nodes = batch(&mut ledger, 1500);
-    assert_eq!(nodes[&7], Line::from([(4, 1), (11, 1)]));
-    assert_eq!(nodes[&8], Line::from([(2, 1), (3, 500), (4, 1)]));
+    assert_eq!(nodes[&7], Line::from([(STARTED, 1), (FAILED_ATTEMPTS, 1)]));
+    assert_eq!(nodes[&8], Line::from([(IN_FLIGHT, 1), (AGES, 500), (STARTED, 1)]));
 }
 
 #[test]
@@ -97,7 +130,7 @@ fn a_late_close_or_move_never_makes_a_count_negative() {
     ledger.open(7, 1000, Work::default());
     ledger.close(7, 1000, Work::default(), false, &unmeasured(Ending::Succeeded));
     ledger.close(7, 1000, Work::default(), false, &unmeasured(Ending::Succeeded));
-    assert_eq!(batch(&mut ledger, 2000)[&7], Line::from([(4, 1), (5, 1)]));
+    assert_eq!(batch(&mut ledger, 2000)[&7], Line::from([(STARTED, 1), (SUCCEEDED, 1)]));
 }
 
 #[test]
@@ -189,7 +222,8 @@ fn first_tokens_give_their_times_and_what_was_pending() {
     }
     ledger.first_token(8, WORK, Some(Prefill { pending_tokens: 1, first_token_us: 1 }));
     let nodes = batch(&mut ledger, 2000);
-    assert_eq!([24, 25, 26].map(|field| nodes[&7][&field]), [2, 2500, 40_000]);
+    let prefill = [PREFILLS, PREFILL_TOKENS, PREFILL_US].map(|place| nodes[&7][&place]);
+    assert_eq!(prefill, [2, 2500, 40_000]);
     // Nothing is open on it.
     assert_eq!(nodes.get(&8), None);
 }
@@ -206,19 +240,7 @@ fn reasons_are_counted_by_kind() {
         }
     }
     let line = &batch(&mut ledger, 2000)[&7];
-    assert_eq!([27, 28, 29, 30].map(|field| line[&field]), [1, 2, 3, 4]);
-}
-
-#[test]
-fn pieces_of_open_requests_are_progress() {
-    let mut ledger = Ledger::new();
-    ledger.open(7, 1000, WORK);
-    ledger.progress(7);
-    ledger.progress(7);
-    ledger.progress(8);
-    let nodes = batch(&mut ledger, 2000);
-    assert_eq!((nodes[&7][&21], nodes.get(&8)), (2, None));
-    assert_eq!(batch(&mut ledger, 2000)[&7].get(&21), None);
+    assert_eq!([0, 1, 2, 3].map(|kind| line[&(FINISHES + kind)]), [1, 2, 3, 4]);
 }
 
 /// The bytes of the batch's fields of this number.

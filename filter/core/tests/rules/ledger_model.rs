@@ -8,7 +8,7 @@ use isocost_core::work::Work;
 use proptest::prelude::*;
 
 use crate::fixtures::{property, unmeasured};
-use crate::ledger::{batch, Line, AGES, IN_FLIGHT, KV_TOKENS, PENDING_TOKENS, STARTED};
+use crate::ledger::*;
 
 const NODES: [u64; 5] = [1, 2, 7, 1 << 63, u64::MAX];
 
@@ -16,7 +16,6 @@ const NODES: [u64; 5] = [1, 2, 7, 1 << 63, u64::MAX];
 enum Event {
     Open(u64, Work),
     FirstToken(prop::sample::Index, Option<Prefill>),
-    Progress(prop::sample::Index),
     /// Moves or ends the open request of this index, if there are any.
     Reassign(prop::sample::Index, u64),
     Close(prop::sample::Index, Outcome),
@@ -26,12 +25,12 @@ enum Event {
 }
 
 const ENDINGS: [(Ending, u32); 6] = [
-    (Ending::Succeeded, 5),
-    (Ending::ClientError, 6),
-    (Ending::RateLimited, 7),
-    (Ending::ServerError, 8),
-    (Ending::Reset, 9),
-    (Ending::ClientAbort, 10),
+    (Ending::Succeeded, SUCCEEDED),
+    (Ending::ClientError, CLIENT_ERRORS),
+    (Ending::RateLimited, RATE_LIMITED),
+    (Ending::ServerError, SERVER_ERRORS),
+    (Ending::Reset, RESETS),
+    (Ending::ClientAbort, CLIENT_ABORTS),
 ];
 
 fn event() -> impl Strategy<Value = Event> {
@@ -65,7 +64,6 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         4 => (node(), work).prop_map(|(node, work)| Event::Open(node, work)),
         3 => (index(), prefill).prop_map(|(i, prefill)| Event::FirstToken(i, prefill)),
-        1 => index().prop_map(Event::Progress),
         1 => (index(), node()).prop_map(|(i, to)| Event::Reassign(i, to)),
         3 => (index(), outcome).prop_map(|(i, o)| Event::Close(i, o)),
         1 => node().prop_map(Event::FailedAttempt),
@@ -141,15 +139,10 @@ proptest! {
                     if let Some(Prefill { pending_tokens, first_token_us }) = prefill {
                         let x = u64::from(pending_tokens);
                         let y = first_token_us;
-                        for (field, value) in [(24, 1), (25, x), (26, y)] {
+                        for (field, value) in [(PREFILLS, 1), (PREFILL_TOKENS, x), (PREFILL_US, y)] {
                             model.count(node, field, value);
                         }
                     }
-                }
-                Event::Progress(index) if !model.open.is_empty() => {
-                    let node = model.open[index.index(model.open.len())].node;
-                    ledger.progress(node);
-                    model.count(node, 21, 1);
                 }
                 Event::Reassign(index, to) if !model.open.is_empty() => {
                     let index = index.index(model.open.len());
@@ -169,27 +162,28 @@ proptest! {
                     ledger.close(node, open.opened_ms, open.work, open.had_first_token, &outcome);
                     let (_, field) = ENDINGS.iter().find(|(e, _)| *e == outcome.ending).unwrap();
                     model.count(node, *field, 1);
-                    for (field, time) in
-                        [(12, outcome.first_byte_us), (14, outcome.tpot_us), (16, outcome.total_us)]
-                    {
-                        model.count(node, field, u64::from(time.is_some()));
-                        model.count(node, field + 1, time.unwrap_or(0));
+                    for (count, sum, time) in [
+                        (FIRST_BYTES, FIRST_BYTE_US, outcome.first_byte_us),
+                        (TPOTS, TPOT_US, outcome.tpot_us),
+                        (TOTALS, TOTAL_US, outcome.total_us),
+                    ] {
+                        model.count(node, count, u64::from(time.is_some()));
+                        model.count(node, sum, time.unwrap_or(0));
                     }
-                    model.count(node, 18, outcome.chunks);
-                    model.count(node, 19, outcome.output_tokens.unwrap_or(0));
+                    model.count(node, CHUNKS, outcome.chunks);
+                    model.count(node, OUTPUT_TOKENS, outcome.output_tokens.unwrap_or(0));
                     if let Some(finish) = outcome.finish {
-                        model.count(node, 27 + finish as u32, 1);
+                        model.count(node, FINISHES + finish as u32, 1);
                     }
                 }
-                Event::FirstToken(..) | Event::Progress(_) => {}
-                Event::Reassign(..) | Event::Close(..) => {}
+                Event::FirstToken(..) | Event::Reassign(..) | Event::Close(..) => {}
                 Event::FailedAttempt(node) => {
                     ledger.failed_attempt(node);
-                    model.count(node, 11, 1);
+                    model.count(node, FAILED_ATTEMPTS, 1);
                 }
                 Event::UnknownAttempts(node, count) => {
                     ledger.unknown_attempts(node, count);
-                    model.count(node, 20, u64::from(count));
+                    model.count(node, UNKNOWN_ATTEMPTS, u64::from(count));
                 }
                 Event::Batch => prop_assert_eq!(batch(&mut ledger, now_ms), model.batch(now_ms)),
             }

@@ -269,17 +269,43 @@ fn read_report(report: &[u8]) -> Option<Reported> {
     let batch = last_message(report, 1)?;
     let workers = last_message(report, 2).unwrap();
     Some(Reported {
-        open: messages(batch, 6).into_iter().map(|node| number(node, 2)).sum(),
+        open: row_sum(batch, OPEN_NOW),
         workers_live: number(workers, 2),
         workers_expected: number(workers, 3),
     })
 }
 
-/// The sum of a field of all nodes in all that the feed has reported.
-pub fn reported_sum(field: u32) -> u64 {
-    let nodes =
-        |batch: &[u8]| messages(batch, 6).iter().map(|node| number(node, field)).sum::<u64>();
-    each_batch(nodes).into_iter().sum()
+/// Where a number stands in a node's rows, see observation.proto.
+#[derive(Clone, Copy)]
+pub struct Place {
+    field: u32,
+    row: usize,
+    at: usize,
+    width: usize,
+}
+
+/// How many requests are open.
+const OPEN_NOW: Place = Place { field: 16, row: 36, at: 8, width: 4 };
+pub const PENDING_TOKENS: Place = Place { at: 20, width: 8, ..OPEN_NOW };
+
+pub const fn count_of_news(place: usize) -> Place {
+    Place { field: 17, row: 132, at: 8 + 4 * place, width: 4 }
+}
+
+pub const fn sum_of_news(place: usize) -> Place {
+    Place { at: 8 + 4 * 17 + 8 * place, width: 8, ..count_of_news(0) }
+}
+
+/// The sum of a number over all nodes in all that the feed has reported.
+pub fn reported_sum(place: Place) -> u64 {
+    each_batch(|batch| row_sum(batch, place)).into_iter().sum()
+}
+
+fn row_sum(batch: &[u8], Place { field, row, at, width }: Place) -> u64 {
+    let number = |row: &[u8]| {
+        row[at..at + width].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+    };
+    messages(batch, field).iter().flat_map(|rows| rows.chunks(row)).map(number).sum()
 }
 
 /// How long the answers were of which the feed has told.

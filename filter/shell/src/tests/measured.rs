@@ -1,21 +1,19 @@
 //! What a request teaches of its node: the node's own time and work, not the client's, not another
 //! node's.
 
-use super::envoy::{reported_answers, reported_sum, run, Envoy, NODES};
+use super::envoy::*;
 use super::exports::*;
 use super::fake::world;
 
 const POST: &[(&str, &str)] = &[(":method", "POST"), (":path", "/v1/chat/completions")];
 const SHORT: u64 = 100;
-/// Fields of a report's nodes.
-const FIRST_BYTES: u32 = 12;
-const FIRST_BYTE_US: u32 = 13;
-const TPOTS: u32 = 14;
-const TPOT_US: u32 = 15;
-const OUTPUT_TOKENS: u32 = 19;
-const PENDING_TOKENS: u32 = 22;
-const PREFILLS: u32 = 24;
-const PREFILL_US: u32 = 26;
+const FIRST_BYTES: Place = count_of_news(9);
+const FIRST_BYTE_US: Place = sum_of_news(0);
+const TPOTS: Place = count_of_news(10);
+const TPOT_US: Place = sum_of_news(1);
+const OUTPUT_TOKENS: Place = sum_of_news(4);
+const PREFILLS: Place = count_of_news(12);
+const PREFILL_US: Place = sum_of_news(6);
 
 fn serving(life: impl FnOnce(Envoy) + Send + 'static) {
     let life = move |mut envoy: Envoy| {
