@@ -33,10 +33,12 @@ def run_virtually(
         return work(*arguments)
 
     selector = _Jumping()
-    loop = asyncio.SelectorEventLoop(selector)
-    monkeypatch.setattr(loop, "time", lambda: selector.now_s)
+
+    def loop() -> asyncio.AbstractEventLoop:
+        made = asyncio.SelectorEventLoop(selector)
+        monkeypatch.setattr(made, "time", lambda: selector.now_s)
+        return made
+
     monkeypatch.setattr(asyncio, "to_thread", at_once)
-    try:
-        loop.run_until_complete(main())
-    finally:
-        loop.close()
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(main())
