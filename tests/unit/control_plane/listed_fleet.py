@@ -15,7 +15,7 @@ from isocost.observe.batch import Batch, NodeObservation
 from isocost.observe.fleet import FleetObserver
 from isocost.pipeline import Pipeline
 from isocost.push.cache import Cache
-from isocost.push.type_urls import ROSTER
+from isocost.push.type_urls import ENDPOINTS, ROSTER
 from isocost.weight.standing import Reason
 from tests.unit.discovery.fake_watch import FakeWatch
 from tests.unit.fleet_builder import node, sample
@@ -71,7 +71,10 @@ class Clock:
 
     @property
     def published(self) -> bool:
-        return self.cache.snapshot.get(ROSTER) is not None
+        """Are nodes, be it none, told to filter and Envoy? To both or to neither."""
+        told = {self.cache.snapshot.get(type_url) is not None for type_url in (ROSTER, ENDPOINTS)}
+        assert len(told) == 1
+        return told == {True}
 
     def nodes(self) -> list[str]:
         return [item.name for item in self.pipeline.nodes]
