@@ -5,8 +5,8 @@ from __future__ import annotations
 import aiohttp
 
 from tests.integration.conftest import StartBackend
-from tests.integration.harness.backend import Backend
 from tests.integration.harness.consul import ConsulServer
+from tests.integration.harness.consul_nodes import register
 from tests.integration.harness.fleet import START_S
 from tests.integration.harness.gateway import post, wait_for_members
 from tests.integration.harness.stand_in_fleet import StandInFleet
@@ -16,18 +16,6 @@ from tests.integration.harness.wait import wait_until
 #: machine.
 PROBED_S, ASKED_S = 15.0, 15.0
 REQUESTS = 20
-
-
-async def register(consul: ConsulServer, backend: Backend) -> None:
-    host, _, port = backend.address.rpartition(":")
-    service = {
-        "ID": backend.name,
-        "Name": "isocost-node",
-        "Address": host,
-        "Port": int(port),
-        "Meta": {"rack": backend.rack, "host": backend.node.host},
-    }
-    await consul.call("PUT", "/v1/agent/service/register", service)
 
 
 async def test_a_consul_that_is_late_and_then_forgets_all_takes_no_node_that_is_there(
@@ -43,7 +31,7 @@ async def test_a_consul_that_is_late_and_then_forgets_all_takes_no_node_that_is_
 
     await consul_server.start()
     for backend in backends:
-        await register(consul_server, backend)
+        await register(consul_server, backend.node)
     await wait_for_members(fleet.envoy, total=3, healthy=3, deadline_s=ASKED_S)
 
     await consul_server.call("PUT", "/v1/agent/service/maintenance/node-0?enable=true")

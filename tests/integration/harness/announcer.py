@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from isocost.model import EngineSample, GpuSample, Node, NodeSample, measured
@@ -16,10 +16,18 @@ _INTERVAL_S = 0.2
 
 
 class Announcer:
-    """A context manager. ``nodes`` may be replaced at any time: the next report has them."""
+    """A context manager. ``nodes`` may be replaced at any time: the next report has them.
+    ``sample`` is what each report says of a node.
+    """
 
-    def __init__(self, control_plane_port: int, nodes: Iterable[Node]) -> None:
+    def __init__(
+        self,
+        control_plane_port: int,
+        nodes: Iterable[Node],
+        sample: Callable[[Node], NodeSample] | None = None,
+    ) -> None:
         self.nodes = tuple(nodes)
+        self._sample = sample or healthy_sample
         self._newest = Newest()
         self._uplink = Uplink(
             f"127.0.0.1:{control_plane_port}", self._newest, random.Random(control_plane_port)
@@ -40,7 +48,7 @@ class Announcer:
         sequence = 0
         while True:
             sequence += 1
-            samples = [healthy_sample(node) for node in self.nodes]
+            samples = [self._sample(node) for node in self.nodes]
             self._newest.put(
                 encode_report("stand-in", sequence, time.time(), time.monotonic(), samples)
             )

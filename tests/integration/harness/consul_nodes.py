@@ -13,6 +13,7 @@ from isocost.discovery.consul import ConsulWatch, Pace
 from isocost.discovery.consul_registration import ConsulRegistration
 from isocost.discovery.listing import Check, Listed
 from isocost.model import Model, Node, NodeSample
+from tests.integration.harness.consul import ConsulServer
 from tests.integration.harness.wait import wait_until
 
 #: A change in Consul is seen by then: no polling that Consul could bear would promise it.
@@ -83,3 +84,16 @@ async def until_listed(watch: ConsulWatch, *nodes: Node) -> None:
     """These nodes, all passing."""
     expected = tuple(map(Listed, nodes))
     await wait_until(lambda: listed(watch) == expected, f"{[node.name for node in nodes]}")
+
+
+async def register(consul: ConsulServer, node: Node) -> None:
+    """A node in Consul that no agent speaks for: without a check it is passing for ever."""
+    host, _, port = node.address.rpartition(":")
+    service = {
+        "ID": node.name,
+        "Name": "isocost-node",
+        "Address": host,
+        "Port": int(port),
+        "Meta": {"rack": node.rack, "host": node.host},
+    }
+    await consul.call("PUT", "/v1/agent/service/register", service)
