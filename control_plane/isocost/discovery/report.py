@@ -241,12 +241,9 @@ def decode_node(node: roster_pb2.Node) -> Node:
     }
     try:
         settings = parse(NodeSettings, data, "node")
-        address = canonical(settings.address)
     except ConfigError as error:
         raise _refused(node, "; ".join(map(str, error.fields))) from error
-    except ValueError as error:
-        raise _refused(node, f"address: {node.address!r}: {error}") from error
-    return replace(settings.node(_start_epoch(node)), address=address)
+    return replace(settings.node(_start_epoch(node)), address=canonical(settings.address))
 
 
 def _start_epoch(node: roster_pb2.Node) -> int:
