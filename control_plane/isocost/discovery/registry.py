@@ -67,6 +67,7 @@ class Registry:
         self._conflicts: frozenset[Conflict] = frozenset()
         #: What the fleet is made of, as identities, and the fleet.
         self._parts: tuple[object, ...] = ()
+        self._yielding: frozenset[str] = frozenset()
         self._merged: Merged = merge({}, (), self.names.address)
         self._said: tuple[object, ...] = ()
         self._discovered: Discovered | None = None
@@ -165,10 +166,20 @@ class Registry:
 
         for source, held in zip(self.sources, self._held, strict=True):
             held.take(source, gone, announced.nodes, now_s)
-        parts = (announced.nodes, self.names.version, *(held.kept for held in self._held))
+        # Few are contested: that they fall silent, or speak again, is looked for each time.
+        yielding = frozenset(name for name in self._merged.contested if self._silent(name, now_s))
+        if yielding != self._yielding:
+            self._yielding = yielding
+        parts = (
+            announced.nodes,
+            self.names.version,
+            self._yielding,
+            *(held.kept for held in self._held),
+        )
         if not _same(parts, self._parts):
             lists = [(held.name, held.kept) for held in self._held]
-            self._parts, self._merged = parts, merge(announced.nodes, lists, self.names.address)
+            self._parts = parts
+            self._merged = merge(announced.nodes, lists, self.names.address, self._yielding)
             self.names.want(self._merged.hosts)
             self.probes.want(self._merged.probed)
         said = (self._merged, self.probes.unreachable)
@@ -182,8 +193,12 @@ class Registry:
 
     def _without_agent(self, held: Held, now_s: float) -> int:
         """How many of its nodes no agent speaks for now."""
-        claims = [self._claims.get(item.node.name) for item in held.kept if item.listed]
-        return sum(claim is None or self._announcements.lost(claim, now_s) for claim in claims)
+        return sum(self._silent(item.node.name, now_s) for item in held.kept if item.listed)
+
+    def _silent(self, name: str, now_s: float) -> bool:
+        """Does no agent speak for it?"""
+        claim = self._claims.get(name)
+        return claim is None or self._announcements.lost(claim, now_s)
 
     def _log(self, conflicts: frozenset[Conflict]) -> None:
         for conflict in sorted(map(str, conflicts - self._conflicts)):
