@@ -19,6 +19,7 @@ from isocost.discovery.names import Names
 from isocost.discovery.probe import Probes
 from isocost.discovery.report import AgentReport
 from isocost.discovery.state import DiscoveryState, SourceState
+from isocost.discovery.streams import SharedName
 from isocost.discovery.view import FleetView
 from isocost.model import Node
 from isocost.weight.told import Discovered
@@ -64,7 +65,7 @@ class Registry:
         self._settled_s = started_s + settings.settle_ms / 1e3
         self._announced = False
         self._claims: Mapping[str, Announcement] = {}
-        self._conflicts: frozenset[Conflict] = frozenset()
+        self._conflicts: frozenset[Conflict | SharedName] = frozenset()
         #: What the fleet is made of, as identities, and the fleet.
         self._parts: tuple[object, ...] = ()
         self._yielding: frozenset[str] = frozenset()
@@ -200,7 +201,7 @@ class Registry:
         claim = self._claims.get(name)
         return claim is None or self._announcements.lost(claim, now_s)
 
-    def _log(self, conflicts: frozenset[Conflict]) -> None:
+    def _log(self, conflicts: frozenset[Conflict | SharedName]) -> None:
         for conflict in sorted(map(str, conflicts - self._conflicts)):
             log.warning("%s", conflict)
         for conflict in sorted(map(str, self._conflicts - conflicts)):
