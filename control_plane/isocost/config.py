@@ -36,21 +36,48 @@ def endpoint(value: str) -> str:
 
 
 def _ip_endpoint(value: str) -> str:
+    _ip(value)
+    return value
+
+
+def _ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The address of IP:PORT, an IPv4 address as that; ValueError says what is allowed."""
     host, _, port = value.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
-        ipaddress.ip_address(host.strip("[]"))
+        ip = ipaddress.ip_address(bare)
     except ValueError:
         raise ValueError("must be IP:PORT (IPv6 in brackets)") from None
-    if not port.isdigit() or not 0 < int(port) < 65536:
+    if (ip.version == 6) != (bare != host):
+        raise ValueError("must be IP:PORT (IPv6 in brackets)")
+    if ip.version == 6 and ip.scope_id is not None:
+        raise ValueError("must have no zone: it means nothing on another machine")
+    if not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError("must be IP:PORT with a port between 1 and 65535")
+    return (ip.version == 6 and ip.ipv4_mapped) or ip
+
+
+def _place(value: str) -> object:
+    """What is equal for two ways to write one address."""
+    try:
+        return _ip(value), int(value.rpartition(":")[2])
+    except ValueError:
+        return value
+
+
+def _node_ip_endpoint(value: str) -> str:
+    """IP:PORT that others can connect to."""
+    ip = _ip(value)
+    if ip.is_unspecified or ip.is_multicast:
+        raise ValueError("must be the address of one machine")
     return value
 
 
 def _node_endpoint(value: str) -> str:
-    """IP:PORT, or HOST:PORT with a name that nobody can take for an IP address."""
+    """As above, or HOST:PORT with a name that nobody can take for an IP address."""
     host = value.rpartition(":")[0]
     if host.startswith("[") or ":" in host or host.rpartition(".")[2].isdecimal():
-        return _ip_endpoint(value)
+        return _node_ip_endpoint(value)
     return endpoint(value)
 
 
@@ -80,6 +107,8 @@ def _pattern(pattern: str) -> WithJsonSchema:
 _PORT = r"0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _IPV4_PART = r"(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IP = rf"(({_IPV4_PART}\.){{3}}{_IPV4_PART}|\[[0-9A-Fa-f:.]+\])"
+#: A name whose last part is no number.
+_NO_IP = r"[A-Za-z0-9._-]*(\.|[A-Za-z_-][A-Za-z0-9_-]*)"
 
 Sources = Annotated[
     str,
@@ -88,8 +117,9 @@ Sources = Annotated[
 ]
 Endpoint = Annotated[str, AfterValidator(endpoint), _pattern(rf"({_HOST.pattern}):{_PORT}")]
 IpEndpoint = Annotated[str, AfterValidator(_ip_endpoint), _pattern(f"{_IP}:{_PORT}")]
+NodeIpEndpoint = Annotated[str, AfterValidator(_node_ip_endpoint), _pattern(f"{_IP}:{_PORT}")]
 NodeEndpoint = Annotated[
-    str, AfterValidator(_node_endpoint), _pattern(rf"({_HOST.pattern}):{_PORT}")
+    str, AfterValidator(_node_endpoint), _pattern(rf"({_IP}|{_NO_IP}):{_PORT}")
 ]
 Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 PositiveMs = Annotated[int, Field(gt=0, le=3_600_000)]
@@ -341,7 +371,7 @@ class NodeSettings(StrictSettings):
     """A node as an operator writes it down: in an agent's configuration or in a discovery file."""
 
     name: Name
-    address: IpEndpoint
+    address: NodeIpEndpoint
     rack: Name
     host: Name
     gpu_kind: str = ""
@@ -466,10 +496,11 @@ def _twice(nodes: Sequence[NodeSettings]) -> list[FieldError]:
     """Names and addresses that more than one node of a list has."""
     errors = []
     for key in ("name", "address"):
-        seen: set[str] = set()
+        seen: set[object] = set()
         for index, node in enumerate(nodes):
             value = getattr(node, key)
-            if value in seen:
+            same = _place(value) if key == "address" else value
+            if same in seen:
                 errors.append(FieldError(f"nodes.{index}.{key}", value, "another node has it"))
-            seen.add(value)
+            seen.add(same)
     return errors

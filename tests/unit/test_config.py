@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from isocost.config import AgentConfig, ControlPlaneConfig, NodeListFile
+from isocost.config import AgentConfig, BootstrapSettings, ControlPlaneConfig, NodeListFile
 from isocost.config_file import load, parse
 from isocost.errors import ConfigError
 
@@ -140,6 +140,14 @@ NODE = {"name": "a", "address": "192.0.2.1:8000", "rack": "r1", "host": "h1"}
         ({"address": "10.1:8000"}, "nodes.0.address"),
         ({"address": ":8000"}, "nodes.0.address"),
         ({"address": "192.0.2.1:0"}, "nodes.0.address"),
+        ({"address": "::1:80"}, "nodes.0.address"),
+        ({"address": "[192.0.2.1]:80"}, "nodes.0.address"),
+        ({"address": "[fe80::1%eth0]:80"}, "nodes.0.address"),
+        ({"address": "0.0.0.0:80"}, "nodes.0.address"),
+        ({"address": "[::]:80"}, "nodes.0.address"),
+        ({"address": "[::ffff:0.0.0.0]:80"}, "nodes.0.address"),
+        ({"address": "224.0.0.1:80"}, "nodes.0.address"),
+        ({"address": "[ff02::1]:80"}, "nodes.0.address"),
         ({"name": ""}, "nodes.0.name"),
         ({"name": "a,b"}, "nodes.0.name"),
         ({"gpu_count": 0}, "nodes.0.gpu_count"),
@@ -166,6 +174,25 @@ def test_two_nodes_with_one_name_or_address_are_refused(key: str) -> None:
         parse(NodeListFile, {"nodes": [NODE, other | {key: NODE[key]}]}, "nodes.yaml")
     (error,) = caught.value.fields
     assert (error.field, error.value) == (f"nodes.1.{key}", NODE[key])
+
+
+@pytest.mark.parametrize(
+    ("address", "same"),
+    [
+        ("127.0.0.1:29101", "[::ffff:127.0.0.1]:29101"),
+        ("[2001:db8::1]:80", "[2001:DB8:0::1]:080"),
+    ],
+)
+def test_one_address_written_in_two_ways_is_one(address: str, same: str) -> None:
+    nodes = [NODE | {"address": address}, NODE | {"name": "b", "address": same}]
+    with pytest.raises(ConfigError) as caught:
+        parse(NodeListFile, {"nodes": nodes}, "nodes.yaml")
+    (error,) = caught.value.fields
+    assert (error.field, error.value) == ("nodes.1.address", same)
+
+
+def test_an_envoy_may_listen_on_all_addresses() -> None:
+    assert parse(BootstrapSettings, {"listen": "[::]:10000"}, "x").listen == "[::]:10000"
 
 
 def test_a_bad_entry_of_a_list_is_told_once() -> None:

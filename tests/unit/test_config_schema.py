@@ -66,6 +66,7 @@ def good() -> Iterator[tuple[str, Any]]:
     yield "control-plane", {"history": {"redis_url": "unix:///run/redis.sock"}}
     yield "agent", {"name": "a", "http": None, "nodes": [AGENT_NODE]}
     yield "nodes", {"nodes": [NODE | {"models": [{"name": "m", "aliases": ["x"]}]}]}
+    yield "nodes", {"nodes": [NODE | {"address": "gpu-7.example.org:80"}]}
     yield "nodes", {"nodes": []}
 
 
@@ -86,7 +87,9 @@ def bad() -> Iterator[tuple[str, Any, str]]:
     yield "agent", {"name": "a", "nodes": []}, "nodes"
     yield "agent", {"name": "a", "nodes": [AGENT_NODE], "procfs": "proc"}, "procfs"
     yield "agent", {"name": "a b", "nodes": [AGENT_NODE]}, "name"
-    yield "nodes", {"nodes": [NODE | {"address": "host:80"}]}, "nodes.0.address"
+    yield "nodes", {"nodes": [NODE | {"address": "10.1:80"}]}, "nodes.0.address"
+    yield "nodes", {"nodes": [NODE | {"address": "::1:80"}]}, "nodes.0.address"
+    yield "nodes", {"nodes": [NODE | {"address": "[fe80::1%eth0]:80"}]}, "nodes.0.address"
     yield "nodes", {"nodes": [NODE | {"address": "256.0.0.1:80"}]}, "nodes.0.address"
     yield "nodes", {"nodes": [NODE | {"gpu_count": 0}]}, "nodes.0.gpu_count"
 

@@ -33,6 +33,9 @@ def canonical(address: str) -> str:
     ip = ipaddress.ip_address(host.strip("[]"))
     if isinstance(ip, ipaddress.IPv4Address):
         return f"{ip}:{int(port)}"
+    if ip.ipv4_mapped is not None:
+        # The same machine: as two addresses it would be two nodes.
+        return f"{ip.ipv4_mapped}:{int(port)}"
     if ip.scope_id is not None:
         raise ValueError("an address with a zone means nothing on another machine")
     # As the C library writes it, like Envoy: ipaddress writes an IPv4 inside in another way.

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isocost.discovery.report import AgentReport
+from isocost.discovery.streams import SharedName, Streams
 from isocost.model import NodeSample
 
 #: So many names are enough to know what happened.
@@ -73,7 +74,7 @@ class Announced:
     """
 
     nodes: Mapping[str, Announcement]
-    conflicts: frozenset[Conflict]
+    conflicts: frozenset[Conflict | SharedName]
     forgotten: tuple[Forgotten, ...] = ()
 
 
@@ -89,6 +90,7 @@ class Announcements:
         self._claims: dict[str, dict[tuple[str, str], Announcement]] = {}
         # By agent: when it last spoke, also of no nodes.
         self._heard_s: dict[str, float] = {}
+        self._streams = Streams()
         #: What was announced last, while nobody claims anything else: None, it must be found anew.
         self._answer: Announced | None = None
         #: Nothing is old enough to be forgotten before this time.
@@ -103,6 +105,7 @@ class Announcements:
         """Take a report that arrived at ``now_s``; what a newer one has told already stays."""
         agent, all_claims, before, follows = report.agent, self._claims, None, False
         self._heard_s[agent] = now_s
+        self._streams.heard(agent, report.stream, now_s, self._lost_after_s)
         agent_offset_s = report.clock_offset_s
         for sample in report.samples:
             node = sample.node
@@ -131,10 +134,15 @@ class Announcements:
         """What is known now. Of several claims the living one wins, then that of the instance
         that started last, then the older claim.
         """
+        answer = self._decided(now_s)
+        shared = self._streams.shared(now_s, self._lost_after_s)
+        return replace(answer, conflicts=answer.conflicts | shared) if shared else answer
+
+    def _decided(self, now_s: float) -> Announced:
         forgotten = self._forget(now_s) if now_s > self._forget_s else ()
         if self._answer is not None and not forgotten:
             return self._answer
-        conflicts: set[Conflict] = set()
+        conflicts: set[Conflict | SharedName] = set()
         by_address: dict[str, list[Announcement]] = {}
         claimed = 0
         for name, claims in self._claims.items():
@@ -204,6 +212,7 @@ class Announcements:
         for agent, heard_s in list(self._heard_s.items()):
             if now_s - heard_s > self._forget_after_s:
                 del self._heard_s[agent]
+                self._streams.forget(agent)
         return forgotten
 
     def _silent(self, agent: str, now_s: float) -> bool:

@@ -160,5 +160,6 @@ class ConsulWatch:
 
     def _failed(self, reason: str) -> None:
         if self._source.error is None:
-            log.warning("Consul does not answer, its last list stays: %s", reason)
+            stays = "" if self._source.listing is None else ", its last list stays"
+            log.warning("Consul does not answer%s: %s", stays, reason)
         self._source = replace(self._source, error=reason)

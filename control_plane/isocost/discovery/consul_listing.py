@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from isocost.config import Endpoint, NodeSettings
+from isocost.config import ListedNodeSettings
 from isocost.config_file import parse
 from isocost.discovery import consul_meta
-from isocost.discovery.address import canonical
+from isocost.discovery.address import canonical, is_ip
 from isocost.discovery.consul_client import heartbeat_id
 from isocost.discovery.listing import Check, Listed, Listing
 from isocost.errors import ConfigError, DiscoveryError
@@ -26,12 +26,6 @@ _MAX_REASON_LENGTH = 300
 #: Of several checks the first of these that one of them says.
 _GRAVEST = (Check.MAINTENANCE, Check.CRITICAL, Check.AGENT_LATE, Check.WARNING)
 _ALIVE = (Check.PASSING, Check.WARNING, Check.MAINTENANCE)
-
-
-class _ConsulNode(NodeSettings):
-    """A node whose address may be a name."""
-
-    address: Endpoint
 
 
 class _Instance(NamedTuple):
@@ -142,7 +136,7 @@ def _node(instance: _Instance) -> Node | str:
             **given,
             "address": _endpoint(instance.address, instance.port),
         }
-        settings = parse(_ConsulNode, data, "node")
+        settings = parse(ListedNodeSettings, data, "node")
         node = settings.node(epoch)
         return replace(node, address=_as_envoy(settings.address))
     except ConfigError as error:
@@ -159,12 +153,7 @@ def _endpoint(address: str, port: int) -> str:
 
 def _as_envoy(endpoint: str) -> str:
     """An address of numbers as Envoy prints it, a name as it is."""
-    try:
-        return canonical(endpoint)
-    except ValueError:
-        if endpoint.startswith("["):
-            raise
-        return endpoint
+    return canonical(endpoint) if is_ip(endpoint) else endpoint
 
 
 def _unique(read: list[tuple[_Instance, Listed]]) -> tuple[tuple[Listed, ...], list[str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
+import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from isocost.config_consul import ConsulRegistrationSettings
 from isocost.discovery import consul_meta
@@ -28,8 +29,9 @@ _RETRY_LEAST_S = 0.5
 #: A node whose agent is back registers again, so this only cleans up; a machine that is repaired
 #: within a shift's break keeps its record.
 _DEREGISTER_AFTER_S = 3600
-#: A stop does not wait any longer for Consul: the check's TTL tells it as well.
-_STOP_S = 2.0
+#: A stop does not wait any longer for Consul: the check's TTL tells it as well. An agent is to be
+#: gone within 2 s, and its other parts need some of that.
+_STOP_S = 1.0
 
 _NOTES = {
     "passing": "the engine answers",
@@ -48,6 +50,15 @@ class _Told:
     status: str
     #: When to tell again although nothing changed (monotonic seconds).
     due_s: float
+
+
+@dataclass(slots=True)
+class _Refused:
+    """A node of which Consul refused something: why, and when to try again (monotonic seconds)."""
+
+    retry: Retry
+    reason: str = ""
+    again_s: float = -math.inf
 
 
 class ConsulRegistration:
@@ -72,7 +83,8 @@ class ConsulRegistration:
         self._heartbeat_s = settings.check_ttl_s / _HEARTBEATS_PER_TTL
         # So slow an answer still leaves time for the next heartbeat.
         self._timeout_s = settings.check_ttl_s * 0.6
-        self._retry = Retry(_RETRY_LEAST_S, self._heartbeat_s, rng)
+        self._retry = self._new_retry()
+        self._refused: dict[str, _Refused] = {}
         self._failing = False
         self.samples: Sequence[NodeSample] = ()
         self.follow(nodes)
@@ -102,16 +114,15 @@ class ConsulRegistration:
     async def _follow(self, client: ConsulClient) -> None:
         """DiscoveryError ends it, and so do other nodes: each has a connection of its own."""
         names = self._names
-        for name in self._told.keys() - names:
-            await client.deregister(self._service_id(self._told[name].node), self._timeout_s)
-            log.info("Consul: %s is deregistered", self._told.pop(name).node.instance_id)
         while names == self._names:
+            gone = self._told.keys() - names
+            samples = [sample for sample in self.samples if sample.node.name in names]
             # Together: one that is answered late must not make the others late.
             ends = await asyncio.gather(
+                *(self._alone(name, partial(self._take_out, client, name)) for name in gone),
                 *(
-                    self._tell(client, sample)
-                    for sample in self.samples
-                    if sample.node.name in names
+                    self._alone(each.node.name, partial(self._tell, client, each))
+                    for each in samples
                 ),
                 return_exceptions=True,
             )
@@ -120,9 +131,33 @@ class ConsulRegistration:
                     raise end
             self._retry.succeeded()
             if self._failing and ends:
-                log.info("Consul: the nodes are registered again")
+                log.info("Consul answers again")
                 self._failing = False
             await asyncio.sleep(_LOOK_S)
+
+    async def _alone(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do what a node needs; if Consul refuses, only this node waits before it tries again."""
+        refused = self._refused.get(name)
+        if refused is not None and time.monotonic() < refused.again_s:
+            return
+        try:
+            await work()
+        except ConsulRefusedError as error:
+            if refused is None:
+                refused = self._refused[name] = _Refused(self._new_retry())
+            if refused.reason != str(error):
+                log.warning("Consul refuses node %s: %s", name, error)
+            refused.reason = str(error)
+            refused.again_s = time.monotonic() + refused.retry.next_s()
+        else:
+            if self._refused.pop(name, None) is not None:
+                log.info("Consul does not refuse node %s any more", name)
+
+    async def _take_out(self, client: ConsulClient, name: str) -> None:
+        node = self._told[name].node
+        await client.deregister(self._service_id(node), self._timeout_s)
+        del self._told[name]
+        log.info("Consul: %s is deregistered", node.instance_id)
 
     async def _tell(self, client: ConsulClient, sample: NodeSample) -> None:
         """Tell Consul of a node if that is due."""
@@ -151,20 +186,31 @@ class ConsulRegistration:
     async def _deregister(self) -> None:
         if not self._told:
             return
-        with contextlib.suppress(DiscoveryError, TimeoutError):
+        gone: list[str] = []
+
+        async def take_out(client: ConsulClient, node: Node) -> None:
+            await client.deregister(self._service_id(node), _STOP_S)
+            gone.append(node.name)
+
+        nodes, reason = [told.node for told in self._told.values()], ""
+        try:
             async with asyncio.timeout(_STOP_S), self._client() as client:
                 ends = await asyncio.gather(
-                    *(
-                        client.deregister(self._service_id(told.node), _STOP_S)
-                        for told in self._told.values()
-                    ),
-                    return_exceptions=True,
+                    *(take_out(client, node) for node in nodes), return_exceptions=True
                 )
-                gone = [end for end in ends if not isinstance(end, BaseException)]
-                log.info("Consul: %d of %d nodes deregistered", len(gone), len(ends))
+                reason = next((str(end) for end in ends if isinstance(end, DiscoveryError)), "")
+        except (DiscoveryError, TimeoutError) as error:
+            reason = str(error) or f"{self._settings.address}: no answer in {_STOP_S:g} s"
+        if len(gone) == len(nodes):
+            log.info("Consul: %d nodes deregistered", len(gone))
+        else:
+            log.warning("Consul: %d of %d nodes deregistered: %s", len(gone), len(nodes), reason)
 
     def _client(self) -> ConsulClient:
-        return ConsulClient(self._settings, len(self._names))
+        return ConsulClient(self._settings, len(self._names | self._told.keys()))
+
+    def _new_retry(self) -> Retry:
+        return Retry(_RETRY_LEAST_S, self._heartbeat_s, self._rng)
 
     def _registration(self, node: Node) -> Registration:
         host, _, port = node.address.rpartition(":")

@@ -126,15 +126,9 @@ def _read(path: Path) -> tuple[Node, ...]:
     if "nodes" not in settings.model_fields_set:
         # An empty file is one that is just being written; `nodes: []` is a list of none.
         raise ConfigError(str(path), [FieldError("nodes", None, "it is required")])
-    return tuple(_node(item, path) for item in settings.nodes)
+    return tuple(map(_node, settings.nodes))
 
 
-def _node(item: ListedNodeSettings, path: Path) -> Node:
+def _node(item: ListedNodeSettings) -> Node:
     node = item.node(NO_EPOCH)
-    if not is_ip(item.address):
-        return node
-    try:
-        return replace(node, address=canonical(item.address))
-    except ValueError as error:
-        refused = FieldError("nodes.*.address", item.address, str(error))
-        raise ConfigError(str(path), [refused]) from error
+    return replace(node, address=canonical(item.address)) if is_ip(item.address) else node

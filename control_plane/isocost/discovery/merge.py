@@ -31,7 +31,8 @@ _GONE = (Told.WITHDRAWN, Told.LATE)
 class Merged:
     """The fleet, sorted by name. ``told`` has nodes of which lists say something; ``hosts`` are the
     names to resolve, ``unresolved`` the nodes that lack an address, with what is to be resolved;
-    ``probed`` are the addresses of nodes that no agent announced, or a list calls gone.
+    ``probed`` are the addresses of nodes that no agent announced, or a list calls gone;
+    ``contested`` are announced nodes at whose address lists have only another one.
     """
 
     nodes: tuple[Node, ...]
@@ -41,6 +42,7 @@ class Merged:
     hosts: frozenset[str]
     unresolved: Mapping[str, str]
     probed: frozenset[str]
+    contested: frozenset[str]
 
     def discovered(self, unreachable: Set[str]) -> Discovered | None:
         """What lists say and probes found, for each node; None: nothing of any."""
@@ -57,11 +59,18 @@ def merge(
     announced: Mapping[str, Announcement],
     lists: Sequence[tuple[str, tuple[Kept, ...]]],
     resolve: Callable[[str], str | None],
+    yielding: Set[str] = frozenset(),
 ) -> Merged:
     """``lists`` by the name of their source: of two that name a node the first one counts, and its
-    agent before both. ``resolve`` gives an address in Envoy's form, None while it has none.
+    agent before both, but for ``yielding``: contested nodes that give way to the lists.
+    ``resolve`` gives an address in Envoy's form, None while it has none.
     """
+    claimants = {claim.sample.node.address: name for name, claim in announced.items()}
+    if yielding:
+        announced = {name: claim for name, claim in announced.items() if name not in yielding}
     nodes = {name: claim.sample.node for name, claim in announced.items()}
+    wanted: set[str] = set()
+    confirmed: set[str] = set()
     holders = {node.address: name for name, node in nodes.items()}
     by = dict.fromkeys(nodes, "its agent")
     conflicts: set[Conflict] = set()
@@ -74,6 +83,11 @@ def merge(
             node, address = item.node, resolve(item.node.address)
             if not is_ip(node.address):
                 hosts.add(split(node.address)[0])
+            claimant = claimants.get(address) if address is not None else None
+            if claimant == node.name:
+                confirmed.add(claimant)
+            elif claimant is not None and node.name not in nodes:
+                wanted.add(claimant)
             if node.name in nodes:
                 if address not in (None, nodes[node.name].address):
                     winner = by[node.name]
@@ -103,6 +117,7 @@ def merge(
             for name in names
             if name not in announced or name in doubted or told.get(name) in _GONE
         ),
+        frozenset(wanted - confirmed),
     )
 
 

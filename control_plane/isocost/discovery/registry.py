@@ -19,6 +19,7 @@ from isocost.discovery.names import Names
 from isocost.discovery.probe import Probes
 from isocost.discovery.report import AgentReport
 from isocost.discovery.state import DiscoveryState, SourceState
+from isocost.discovery.streams import SharedName
 from isocost.discovery.view import FleetView
 from isocost.model import Node
 from isocost.weight.told import Discovered
@@ -64,9 +65,10 @@ class Registry:
         self._settled_s = started_s + settings.settle_ms / 1e3
         self._announced = False
         self._claims: Mapping[str, Announcement] = {}
-        self._conflicts: frozenset[Conflict] = frozenset()
+        self._conflicts: frozenset[Conflict | SharedName] = frozenset()
         #: What the fleet is made of, as identities, and the fleet.
         self._parts: tuple[object, ...] = ()
+        self._yielding: frozenset[str] = frozenset()
         self._merged: Merged = merge({}, (), self.names.address)
         self._said: tuple[object, ...] = ()
         self._discovered: Discovered | None = None
@@ -165,10 +167,20 @@ class Registry:
 
         for source, held in zip(self.sources, self._held, strict=True):
             held.take(source, gone, announced.nodes, now_s)
-        parts = (announced.nodes, self.names.version, *(held.kept for held in self._held))
+        # Few are contested: that they fall silent, or speak again, is looked for each time.
+        yielding = frozenset(name for name in self._merged.contested if self._silent(name, now_s))
+        if yielding != self._yielding:
+            self._yielding = yielding
+        parts = (
+            announced.nodes,
+            self.names.version,
+            self._yielding,
+            *(held.kept for held in self._held),
+        )
         if not _same(parts, self._parts):
             lists = [(held.name, held.kept) for held in self._held]
-            self._parts, self._merged = parts, merge(announced.nodes, lists, self.names.address)
+            self._parts = parts
+            self._merged = merge(announced.nodes, lists, self.names.address, self._yielding)
             self.names.want(self._merged.hosts)
             self.probes.want(self._merged.probed)
         said = (self._merged, self.probes.unreachable)
@@ -182,10 +194,14 @@ class Registry:
 
     def _without_agent(self, held: Held, now_s: float) -> int:
         """How many of its nodes no agent speaks for now."""
-        claims = [self._claims.get(item.node.name) for item in held.kept if item.listed]
-        return sum(claim is None or self._announcements.lost(claim, now_s) for claim in claims)
+        return sum(self._silent(item.node.name, now_s) for item in held.kept if item.listed)
 
-    def _log(self, conflicts: frozenset[Conflict]) -> None:
+    def _silent(self, name: str, now_s: float) -> bool:
+        """Does no agent speak for it?"""
+        claim = self._claims.get(name)
+        return claim is None or self._announcements.lost(claim, now_s)
+
+    def _log(self, conflicts: frozenset[Conflict | SharedName]) -> None:
         for conflict in sorted(map(str, conflicts - self._conflicts)):
             log.warning("%s", conflict)
         for conflict in sorted(map(str, self._conflicts - conflicts)):

@@ -73,6 +73,8 @@ class AgentReport(NamedTuple):
     refused: tuple[str, ...] = ()
     #: The agent's clock less this machine's, the way between them included.
     clock_offset_s: float = 0.0
+    #: What it came on: a later stream has a greater number.
+    stream: int = 0
 
     def follows(self, earlier: AgentReport) -> bool:
         """Not one that was overtaken or came twice: a restarted agent counts from the beginning
@@ -90,7 +92,9 @@ class ReportReader:
     change. Of the rest only the numbers are kept at once, see ReadSample.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stream: int = 0) -> None:
+        """``stream``: its number, greater than that of every earlier one."""
+        self._stream = stream
         self._agent: str | None = None
         self._nodes: dict[bytes, Node | str] = {}
         self._entries: tuple[Entry, ...] | None = None
@@ -121,6 +125,7 @@ class ReportReader:
             self._samples(report),
             self._refused,
             wall_s - unix_s,
+            self._stream,
         )
 
     def _samples(self, report: telemetry_pb2.TelemetryReport) -> tuple[NodeSample, ...]:
@@ -241,12 +246,9 @@ def decode_node(node: roster_pb2.Node) -> Node:
     }
     try:
         settings = parse(NodeSettings, data, "node")
-        address = canonical(settings.address)
     except ConfigError as error:
         raise _refused(node, "; ".join(map(str, error.fields))) from error
-    except ValueError as error:
-        raise _refused(node, f"address: {node.address!r}: {error}") from error
-    return replace(settings.node(_start_epoch(node)), address=address)
+    return replace(settings.node(_start_epoch(node)), address=canonical(settings.address))
 
 
 def _start_epoch(node: roster_pb2.Node) -> int:

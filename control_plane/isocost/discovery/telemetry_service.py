@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -24,6 +25,7 @@ class TelemetryService:
 
     def __init__(self, registry: Registry, open_streams: OpenStreams | None = None) -> None:
         self._registry = registry
+        self._numbers = itertools.count(1)
         self._open_streams = open_streams or OpenStreams()
 
     def add_to(self, server: grpc.aio.Server) -> None:
@@ -45,7 +47,7 @@ class TelemetryService:
             raise
 
     async def _read(self, context: grpc.aio.ServicerContext) -> telemetry_pb2.TelemetryAck:
-        reader = ReportReader()
+        reader = ReportReader(next(self._numbers))
         refused: tuple[str, ...] = ()
         # Not over the iterator, which takes twice as long for each of a thousand agents' reports.
         while (data := await context.read()) is not grpc.aio.EOF:

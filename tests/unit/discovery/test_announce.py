@@ -26,13 +26,14 @@ def known() -> Announcements:
 def report(
     *samples: NodeSample,
     agent: str = "a1",
+    stream: int = 0,
     sequence: int | None = None,
     wall_unix_s: float = 0.0,
     monotonic_s: float = 0.0,
 ) -> AgentReport:
     """With the next sequence, unless it is given."""
     sequence = next(SEQUENCE) if sequence is None else sequence
-    return AgentReport(agent, sequence, wall_unix_s, monotonic_s, samples)
+    return AgentReport(agent, sequence, wall_unix_s, monotonic_s, samples, stream=stream)
 
 
 def claim(
@@ -311,3 +312,31 @@ def test_the_nodes_are_the_same_object_while_nobody_claims_anything_else(
     known.receive(report(claim("n1", epoch=2), two), 10.4)
     again = known.announced(10.5).nodes
     assert again is not first and again["n1"].sample.node.instance_id == "n1@2"
+
+
+def told(known: Announcements, now_s: float) -> list[str]:
+    return sorted(map(str, known.announced(now_s).conflicts))
+
+
+def test_two_living_streams_of_one_agent_name_are_a_conflict_until_one_ends(
+    known: Announcements,
+) -> None:
+    for tick in range(20):
+        for stream in (1, 2):
+            known.receive(report(claim(), stream=stream), 10.0 + tick * 0.2)
+    (conflict,) = told(known, 13.8)
+    assert "agent a1 reports on two streams at once" in conflict
+    nodes = known.announced(13.8).nodes
+    assert known.announced(13.8).nodes is nodes
+    for tick in range(40):
+        known.receive(report(claim(), stream=1), 14.0 + tick * 0.2)
+    assert told(known, 21.8) == []
+
+
+def test_an_agent_that_connects_anew_is_no_conflict(known: Announcements) -> None:
+    for tick in range(40):
+        known.receive(report(claim(), stream=1 + tick // 10), 10.0 + tick * 0.2)
+        # The last report of the stream before, which was on its way.
+        if tick in (10, 20, 30):
+            known.receive(report(claim(), stream=tick // 10), 10.0 + tick * 0.2)
+        assert told(known, 10.0 + tick * 0.2) == []

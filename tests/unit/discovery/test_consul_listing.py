@@ -62,7 +62,17 @@ def test_ipv6_is_bracketed_and_written_as_envoy_prints_it(address: str) -> None:
 
 
 def test_an_address_with_a_zone_is_refused() -> None:
-    assert refusal(instance("n1", address="fe80::1%eth0"))
+    assert "zone" in refusal(instance("n1", address="fe80::1%eth0"))
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "224.0.0.1"])
+def test_an_address_of_no_machine_is_refused(address: str) -> None:
+    assert "one machine" in refusal(instance("n1", address=address))
+
+
+def test_an_ipv4_address_in_an_ipv6_one_is_that_address() -> None:
+    (listed,) = read(instance("n1", address="::ffff:192.0.2.7")).nodes
+    assert listed.node.address == "192.0.2.7:8000"
 
 
 def test_a_name_stays_a_name() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 import random
 import time
 from collections.abc import AsyncIterator
@@ -17,7 +18,6 @@ import pytest
 from aiohttp import web
 
 from isocost.config_consul import ConsulRegistrationSettings
-from isocost.discovery import consul_registration
 from isocost.discovery.consul_client import heartbeat_id
 from isocost.discovery.consul_listing import ENGINE_GONE
 from isocost.discovery.consul_registration import ConsulRegistration
@@ -215,14 +215,27 @@ async def test_a_clean_stop_deregisters() -> None:
         assert paths(consul) == [REGISTER, PASS, DEREGISTER]
 
 
-async def test_a_stop_does_not_wait_for_a_consul_that_hangs() -> None:
+async def test_a_stop_does_not_wait_for_a_consul_that_hangs_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with fake_consul() as consul:
         async with registering(consul, sample()):
             consul.then(obeyed, obeyed, never)
             await until_asked(consul, 2)
             stop_s = time.monotonic()
         assert paths(consul)[2] == DEREGISTER
-        assert time.monotonic() - stop_s < consul_registration._STOP_S + 0.5
+        # All of an agent's stop takes 2 s at most.
+        assert time.monotonic() - stop_s < 1.4
+    (told,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert "0 of 1 nodes deregistered" in told and "no answer in 1 s" in told
+
+
+async def test_a_stop_says_why_consul_kept_a_node(caplog: pytest.LogCaptureFixture) -> None:
+    async with fake_consul() as consul, registering(consul, sample()):
+        consul.then(obeyed, obeyed, text("", 403))
+        await until_asked(consul, 2)
+    (told,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert "0 of 1 nodes deregistered" in told and "Denied" in told
 
 
 async def test_a_node_of_which_nothing_is_known_yet_is_not_registered() -> None:
@@ -279,3 +292,60 @@ async def test_nodes_that_consul_cannot_keep_are_refused_and_the_others_stay() -
     with pytest.raises(ConfigError):
         registration.follow([N2, replace(N1, models=models)])
     assert registration._names == {"n1"}
+
+
+UNKNOWN = [
+    text('Unknown service ID "isocost:a1:n1". Ensure that the service ID is passed', 404),
+    text('Unknown service "isocost:a1:n1"', 500),
+]
+
+
+@pytest.mark.parametrize("answer", UNKNOWN)
+async def test_a_node_that_consul_does_not_know_is_deregistered(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken_out = [0]
+
+    async def unknown_n1(request: web.Request) -> web.StreamResponse:
+        if request.path != DEREGISTER:
+            return web.Response()
+        taken_out[0] += 1
+        return await answer(request)
+
+    async with fake_consul() as consul, registering(consul, sample(N1), sample(N2)) as registration:
+        consul.then(*[unknown_n1] * 60)
+        await until_asked(consul, 4)
+        registration.follow([N2])
+        await wait_until(lambda: taken_out[0], "it is deregistered", 5.0)
+        await until_asked(consul, len(consul.asked) + 3)
+    assert taken_out[0] == 1
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_a_node_that_consul_does_not_let_go_holds_up_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    forbidden = [True]
+
+    async def keeps_n1(request: web.Request) -> web.Response:
+        return web.Response(status=403 if forbidden[0] and request.path == DEREGISTER else 200)
+
+    async with fake_consul() as consul, registering(consul, sample(N1), sample(N2)) as registration:
+        consul.then(*[keeps_n1] * 60)
+        await until_asked(consul, 4)
+        before = len(consul.asked)
+        registration.follow([N2])
+        await wait_until(lambda: paths(consul).count(DEREGISTER) >= 3, "tries", 8.0)
+        # The other's heartbeats go on at their own pace.
+        times_s = [
+            at_s
+            for path, at_s in zip(paths(consul), consul.asked_s, strict=True)
+            if path == PASS.replace("n1", "n2")
+        ]
+        gaps_s = [after_s - before_s for before_s, after_s in itertools.pairwise(times_s)]
+        assert gaps_s and max(gaps_s) < TTL_S * 0.75
+        assert REGISTER not in paths(consul)[before:]
+        told = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+        assert len(told) == 1 and "n1" in told[0] and "Denied" in told[0], told
+        forbidden[0] = False
+        await wait_until(lambda: not set(registration._told) - {"n2"}, "it is let go", 5.0)

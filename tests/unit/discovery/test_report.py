@@ -263,9 +263,9 @@ def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
     ("address", "as_envoy_prints_it"),
     [
         ("192.0.2.1:08080", "192.0.2.1:8080"),
-        ("2001:DB8:0::1:8080", "[2001:db8::1]:8080"),
+        ("[2001:DB8:0::1]:8080", "[2001:db8::1]:8080"),
         ("[2001:db8:0:0:0:0:0:1]:80", "[2001:db8::1]:80"),
-        ("[::ffff:192.0.2.1]:80", "[::ffff:192.0.2.1]:80"),
+        ("[::ffff:192.0.2.1]:80", "192.0.2.1:80"),
     ],
 )
 def test_an_address_is_kept_as_envoy_prints_it(address: str, as_envoy_prints_it: str) -> None:

@@ -95,6 +95,37 @@ def test_a_node_of_all_sources_is_one_and_its_agent_knows_best(file: Path) -> No
     assert not bench.registry.state(START_S).conflicts
 
 
+def test_a_silent_node_gives_its_address_to_the_one_that_a_list_has_there(file: Path) -> None:
+    bench = Bench(file)
+    bench.watch.says(START_S, *fleet(9))
+
+    def x1_at(now_s: float) -> None:
+        bench.announce(now_s, sample(node("x1", address="192.0.2.1:80")))
+        bench.announce(now_s, *agents(9), agent="a2")
+
+    x1_at(START_S)
+    assert bench.names(START_S) == ["n9", "x1"]
+    silent_s = START_S + 3.1
+    bench.announce(silent_s, *agents(9), agent="a2")
+    assert bench.names(silent_s) == ["n1", "n9"]
+    assert bench.registry.state(silent_s).conflicts == ()
+    before = bench.registry.view(silent_s).nodes
+    assert bench.registry.view(silent_s).nodes is before
+    x1_at(silent_s + 0.2)
+    assert bench.names(silent_s + 0.2) == ["n9", "x1"]
+    assert len(bench.registry.state(silent_s).conflicts) == 1
+
+
+def test_a_silent_node_that_a_list_has_at_its_address_too_stays(file: Path) -> None:
+    bench = Bench(file)
+    bench.watch.says(START_S, replace(fleet(1)[0], name="m1"))
+    bench.announce(START_S, *agents(1, 9))
+    assert bench.names(START_S) == ["n1", "n9"]
+    silent_s = START_S + 3.1
+    assert bench.names(silent_s) == ["n1", "n9"]
+    assert bench.registry._merged.claims[0].arrived_s == START_S, "it is its agent's no longer"
+
+
 def test_lists_that_disagree_are_a_visible_conflict_and_the_first_counts(file: Path) -> None:
     bench = Bench(file)
     (one,) = fleet(1)

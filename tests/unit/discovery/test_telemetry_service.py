@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator
 
@@ -15,6 +16,7 @@ from isocost.discovery.telemetry_service import TelemetryService
 from isocost.telemetry.report import encode_report
 from isocost.telemetry.uplink import METHOD
 from isocost.v1 import telemetry_pb2
+from tests.integration.harness.wait import wait_until
 from tests.unit.fleet_builder import node, sample
 
 DEADLINE_S = 10.0
@@ -33,6 +35,9 @@ class Bench:
                 yield message
 
         return bytes(await asyncio.wait_for(self._report(stream()), DEADLINE_S))
+
+    def open(self, messages: AsyncIterator[bytes]) -> grpc.aio.StreamUnaryCall:
+        return self._report(messages)
 
     def names(self) -> list[str]:
         return [view.node.name for view in self.registry.view(time.monotonic())]
@@ -86,3 +91,25 @@ async def test_a_refused_node_is_logged_once_and_not_at_every_report(
     await bench.report(*[report] * 5)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "nowhere" in caplog.text and bench.names() == []
+
+
+async def test_two_streams_of_one_agent_name_are_shown_while_both_live(bench: Bench) -> None:
+    # Short: they must have lived beside each other for that long.
+    bench.registry.configure(DiscoverySettings(lost_after_ms=100))
+
+    async def speak() -> AsyncIterator[bytes]:
+        for sequence in itertools.count(1):
+            yield message(sequence, "n1")
+            await asyncio.sleep(0.01)
+
+    def conflicts() -> tuple[str, ...]:
+        bench.registry.view(time.monotonic())
+        return bench.registry.state(time.monotonic()).conflicts
+
+    calls = [bench.open(speak()) for _ in range(2)]
+    await wait_until(conflicts, "both are seen")
+    (conflict,) = conflicts()
+    assert "agent a1 reports on two streams" in conflict
+    calls[1].cancel()
+    await wait_until(lambda: not conflicts(), "one is left")
+    calls[0].cancel()
