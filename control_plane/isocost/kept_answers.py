@@ -228,7 +228,7 @@ def _client(url: str) -> Redis:
         return client
     except (ValueError, TypeError) as error:
         raise ConfigError(
-            IN_FORCE, [FieldError("history.redis_url", url, "redis has no such option")]
+            IN_FORCE, [FieldError("history.redis_url", url, "redis refuses one of its options")]
         ) from error
 
 
