@@ -182,7 +182,8 @@ async def _serving(address: str | None, metrics: AgentMetrics) -> AsyncIterator[
 async def serve(loaded: Loaded[AgentConfig]) -> None:
     """Run until SIGTERM or SIGINT; SIGHUP reads the file again."""
     loop = asyncio.get_running_loop()
-    agent = Agent(loaded.config, loaded)
+    with loaded.source.naming():
+        agent = Agent(loaded.config, loaded)
     running = loop.create_task(agent.run())
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, running.cancel)

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, WithJsonSchema, field_validator
 
@@ -263,7 +264,7 @@ class DiscoverySettings(StrictSettings):
     """Where nodes come from besides the agents that announce themselves."""
 
     #: A YAML file of nodes, read again when it changes.
-    file: str | None = None
+    file: str | None = Field(None, min_length=1)
     #: The instances of a Consul service; None = Consul is not asked.
     consul: ConsulDiscoverySettings | None = None
     #: A node whose agent was silent this long is lost.
@@ -294,11 +295,28 @@ class ModelPlacement(StrictSettings):
         return value
 
 
+def _redis_url(value: str) -> str:
+    try:
+        # Reading the port is what checks it.
+        good = urlsplit(value).port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ValueError(
+            "must have a port between 1 and 65535 after HOST: or none, and in a password "
+            "each of / ? # @ : as % and its code"
+        )
+    return value
+
+
+RedisUrl = Annotated[str, Field(pattern=r"^(redis|rediss|unix)://"), AfterValidator(_redis_url)]
+
+
 class HistorySettings(StrictSettings):
     """Where the expected lengths of answers survive a restart besides the state folder."""
 
     #: Several control planes may share one.
-    redis_url: str | None = Field(None, pattern=r"^(redis|rediss|unix)://")
+    redis_url: RedisUrl | None = None
 
 
 class ControlPlaneConfig(StrictSettings):
@@ -308,7 +326,7 @@ class ControlPlaneConfig(StrictSettings):
     http: Endpoint = "127.0.0.1:18080"
     tick_ms: int = Field(200, ge=20, le=2_000)
     #: Folder of what must survive a restart: the settings by hand. None = they do not.
-    state_dir: str | None = None
+    state_dir: str | None = Field(None, min_length=1)
     discovery: DiscoverySettings = DiscoverySettings()
     states: StateSettings = StateSettings()
     weight: WeightSettings = WeightSettings()
@@ -344,10 +362,11 @@ class ControlPlaneConfig(StrictSettings):
                 FieldError("states.eject_max_s", longest_s, "at least eject_base_s"),
             ),
         )
+        first: dict[str, int] = {}
         twice = [
             FieldError(f"models.{index}.name", model.name, "another entry has it")
             for index, model in enumerate(self.models)
-            if model.name in [other.name for other in self.models[:index]]
+            if first.setdefault(model.name, index) != index
         ]
         consul = _inside("discovery.consul", self.discovery.consul)
         return [error for good, error in checks if not good] + twice + consul
@@ -465,11 +484,11 @@ class AgentConfig(StrictSettings):
 
     def contradictions(self) -> list[FieldError]:
         listed = [(index, uuid) for index, node in enumerate(self.nodes) for uuid in node.gpus]
-        uuids = [uuid for _, uuid in listed]
+        first: dict[str, int] = {}
         twice = [
             FieldError(f"nodes.{index}.gpus", uuid, "it is listed already")
             for place, (index, uuid) in enumerate(listed)
-            if uuid in uuids[:place]
+            if first.setdefault(uuid, place) != place
         ]
         return _in_nodes(self.nodes) + twice + _inside("consul", self.consul)
 

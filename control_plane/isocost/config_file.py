@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import re
+import stat
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from isocost.config_types import StrictSettings
-from isocost.errors import ConfigError, FieldError
+from isocost.errors import ConfigError, FieldError, told_key
+from isocost.yaml_text import parse_yaml
 
 Config = TypeVar("Config", bound=StrictSettings)
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Of two equal keys YAML itself would silently take the last."""
+#: A configuration of thousands of models or nodes is a few MiB; a longer one is another file.
+MAX_BYTES = 16 * 2**20
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is there twice", node.start_mark
-                )
-        return super().construct_mapping(node, deep)
+#: Where something with parts is wanted and a text is there, that may be a line with a secret that
+#: lacks a blank after its key.
+_KIND_ONLY = frozenset(("model_type", "dict_type", "mapping_type", "tuple_type", "list_type"))
 
 
 def load(kind: type[Config], path: Path) -> Config:
@@ -35,21 +33,33 @@ def load(kind: type[Config], path: Path) -> Config:
 def read(path: Path) -> str:
     """The text of a configuration file; ConfigError says why it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return _content(path).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(
-            str(path), [FieldError("(file)", None, f"not readable: {reason}")]
-        ) from error
+        raise _of_file(str(path), f"not readable: {reason}") from error
+
+
+def _content(path: Path) -> bytes:
+    # Nobody may write to a FIFO: without O_NONBLOCK its opening waits.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise _of_file(str(path), "not readable: it is no regular file")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise _of_file(str(path), f"it has more than {MAX_BYTES} bytes, which is the most allowed")
+    return content
+
+
+def _of_file(source: str, problem: str) -> ConfigError:
+    return ConfigError(source, [FieldError("(file)", None, problem)])
 
 
 def parse_text(kind: type[Config], text: str, source: str) -> Config:
     """Check YAML against ``kind``; ConfigError names every refused field."""
     try:
-        data = yaml.load(text, _UniqueKeys)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # PyYAML itself fails with the latter two on impossible dates and on deep nesting.
-        raise ConfigError(source, [FieldError("(file)", None, f"not YAML: {error}")]) from error
+        data = parse_yaml(text)
+    except ValueError as error:
+        raise _of_file(source, f"not YAML: {error}") from error
     return parse(kind, {} if data is None else data, source)
 
 
@@ -69,15 +79,19 @@ def parse(kind: type[Config], data: object, source: str) -> Config:
 
 
 def _field_error(kind: type[BaseModel], item: Any) -> FieldError:
-    path = ".".join(str(part) for part in item["loc"]) or "(top level)"
-    if item["type"] == "extra_forbidden":
-        allowed = "unknown key; known here: " + ", ".join(_siblings(kind, item["loc"]))
-    elif item["type"] == "missing":
+    path = ".".join(told_key(part) for part in item["loc"]) or "(top level)"
+    if item["type"] == "missing":
         return FieldError(path, None, "it is required")
-    else:
-        # YAML has lists, no tuples.
-        allowed = item["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
-        allowed = allowed[0].lower() + allowed[1:]
+    if item["type"] == "extra_forbidden":
+        # Whatever it was meant to be, its value may be a secret.
+        known = ", ".join(_siblings(kind, item["loc"]))
+        return FieldError(path, None, f"unknown key; known here: {known}")
+    # YAML has lists, no tuples.
+    allowed = item["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
+    allowed = re.sub(r"valid dictionary( or instance of \w+)?", "valid mapping", allowed)
+    allowed = allowed[0].lower() + allowed[1:]
+    if item["type"] in _KIND_ONLY and isinstance(item["input"], str):
+        return FieldError(path, None, f"a string is not allowed; {allowed}")
     return FieldError(path, item["input"], allowed)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from isocost.config_file import parse, parse_text, read
 from isocost.config_types import StrictSettings
+from isocost.errors import IN_FORCE, ConfigError
 
 Config = TypeVar("Config", bound=StrictSettings)
 
@@ -29,6 +31,16 @@ class ConfigSource(Generic[Config]):
     def name(self) -> str:
         """As an error names it."""
         return "command line" if self.path is None else str(self.path)
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """Errors of parts that do not know where their settings are from name it."""
+        try:
+            yield
+        except ConfigError as error:
+            if error.source != IN_FORCE:
+                raise
+            raise ConfigError(self.name, error.fields) from error
 
     def load(self) -> Loaded[Config]:
         """Read all of it; ConfigError names every refused field."""

@@ -182,6 +182,10 @@ class ControlPlane:
             reason = old
         else:
             return None
+        if latest is None or not latest.nodes:
+            for source in self._registry.sources:
+                if source.error is not None or source.listing is None:
+                    reason += f"; {source.name}: {source.error or 'it has not answered yet'}"
         return reason if self._failure is None else f"{reason}; ticks fail: {self._failure!r}"
 
     async def override(self, name: str, data: dict[str, object] | None, note: Note) -> None:
@@ -334,7 +338,8 @@ def _kind(error: Exception) -> tuple[type[Exception], str, int]:
 
 async def serve(loaded: Loaded[ControlPlaneConfig]) -> None:
     """Run a control plane until SIGINT or SIGTERM; SIGHUP reads its file again."""
-    control_plane = ControlPlane(loaded.config, loaded)
+    with loaded.source.naming():
+        control_plane = ControlPlane(loaded.config, loaded)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

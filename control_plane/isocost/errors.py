@@ -6,8 +6,13 @@ import re
 import reprlib
 from dataclasses import dataclass
 
-#: What stands before the host of a URL.
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s]*@")
+#: Fields whose value may be a secret, or was taken for the place of one: URLs, files of tokens and
+#: keys, and command lines.
+_SECRET_FIELD = re.compile(r"(_url|_file|_command|\btoken)(\.\d+)*$")
+#: What has this in it may be a URL with credentials, however misspelt, or a query.
+_SECRET_TEXT = re.compile(r"@|//|[?&=]")
+#: Names of fields, models and GPUs.
+_KEY = re.compile(r"[\w .\[\]-]+")
 #: A few lines of YAML can be a value without end.
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
@@ -34,15 +39,38 @@ class FieldError:
         return f"{self.field}: {self.shown} is not allowed; {self.allowed}"
 
     @property
-    def shown(self) -> str:
-        """The value as it may be told: short, and without the credentials of a URL."""
+    def shown(self) -> str | None:
+        """The value as it may be told: short, of what has parts only its kind, and nothing that may
+        be a secret. None: nothing was found.
+        """
         value = self.value
-        if self.field.rpartition(".")[2] == "token":
-            # Somebody took it for a key: what belongs into a token_file is shown to nobody.
-            value = "***"
+        if value is None:
+            return None
+        if _SECRET_FIELD.search(self.field):
+            return "***"
+        if isinstance(value, bool | int | float):
+            return _SHORT.repr(value)
         if isinstance(value, str):
-            value = _CREDENTIALS.sub("***@", value)
-        return _SHORT.repr(value)
+            return "***" if _SECRET_TEXT.search(value) else _SHORT.repr(value)
+        return kind_of(value)
+
+
+def told_key(key: object) -> str:
+    """A key of a file, else three stars: a line without the blank after its key is one as well."""
+    text = str(key)
+    return text if len(text) <= 128 and _KEY.fullmatch(text) else "***"
+
+
+def kind_of(value: object) -> str:
+    """What a value of YAML is, in its words."""
+    kinds = {str: "a string", bool: "a boolean", dict: "a mapping", list: "a list"}
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "a number"
+    return kinds.get(type(value), f"a {type(value).__name__}")
+
+
+#: Names the configuration where an error is found by a part that does not know its file.
+IN_FORCE = "configuration"
 
 
 class ConfigError(IsocostError):

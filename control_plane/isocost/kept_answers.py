@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from isocost.errors import ConfigError, FieldError, StateError
+from isocost.errors import IN_FORCE, ConfigError, FieldError, StateError
 from isocost.observe.history import BUCKETS, MOST_MODELS, Floats, History, Sums
 from isocost.schedule import ticks
 from isocost.state_file import replace_json
@@ -218,9 +218,7 @@ def _client(url: str) -> Redis:
         from redis.asyncio import Redis
     except ImportError as error:
         allowed = "it needs the package redis: pip install 'isocost[redis]'"
-        raise ConfigError(
-            "configuration", [FieldError("history.redis_url", None, allowed)]
-        ) from error
+        raise ConfigError(IN_FORCE, [FieldError("history.redis_url", None, allowed)]) from error
     try:
         client = Redis.from_url(
             url, socket_timeout=_REDIS_TIMEOUT_S, socket_connect_timeout=_REDIS_TIMEOUT_S
@@ -230,7 +228,7 @@ def _client(url: str) -> Redis:
         return client
     except (ValueError, TypeError) as error:
         raise ConfigError(
-            "configuration", [FieldError("history.redis_url", url, str(error))]
+            IN_FORCE, [FieldError("history.redis_url", url, "redis refuses one of its options")]
         ) from error
 
 

@@ -17,6 +17,7 @@ from typing import Generic
 
 from pydantic import BaseModel
 
+from isocost import daemon_thread
 from isocost.config_file import read
 from isocost.config_source import Config, Loaded
 from isocost.errors import ConfigError, FieldError
@@ -90,7 +91,7 @@ class Reload(Generic[Config]):
         seen: object = _NEVER
         while True:
             asked = await self._asked_soon()
-            if not asked and await asyncio.to_thread(_identity, path) == seen:
+            if not asked and await daemon_thread.call(_identity, path) == seen:
                 continue
             look = await _steady(path)
             seen = look.identity
@@ -122,10 +123,11 @@ class Reload(Generic[Config]):
             if not look.text.strip():
                 # Of a daemon that runs with another one, that is hardly meant.
                 raise ConfigError(source.name, [FieldError("(file)", None, "it is empty")])
-            loaded = await asyncio.to_thread(source.parse, look.text)
+            loaded = await daemon_thread.call(source.parse, look.text)
             fields = list(changed(before.config, loaded.config))
             self._require_live(loaded, fields)
-            self._apply(loaded.config)
+            with source.naming():
+                self._apply(loaded.config)
         except ConfigError as error:
             self._refuse(error)
             return
@@ -169,10 +171,10 @@ def changed(before: BaseModel, after: BaseModel, prefix: str = "") -> Iterator[s
 
 async def _steady(path: Path) -> _Look:
     """The file once it says the same twice, STEADY_S apart."""
-    before = await asyncio.to_thread(_look, path)
+    before = await daemon_thread.call(_look, path)
     while True:
         await asyncio.sleep(STEADY_S)
-        now = await asyncio.to_thread(_look, path)
+        now = await daemon_thread.call(_look, path)
         if now.same(before):
             return now
         before = now

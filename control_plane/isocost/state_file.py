@@ -8,7 +8,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from isocost.errors import ConfigError, FieldError
+from isocost.errors import IN_FORCE, ConfigError, FieldError
 
 
 def prepare(folder: Path) -> None:
@@ -22,9 +22,7 @@ def prepare(folder: Path) -> None:
             pass
     except OSError as error:
         allowed = f"a folder that can be written: {error.strerror or error}"
-        raise ConfigError(
-            "configuration", [FieldError("state_dir", str(folder), allowed)]
-        ) from error
+        raise ConfigError(IN_FORCE, [FieldError("state_dir", str(folder), allowed)]) from error
 
 
 def replace_json(path: Path, content: object) -> None:

@@ -1,19 +1,22 @@
 """A bad configuration is refused with the field, the value and what is allowed."""
 
+import os
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from isocost.config import AgentConfig, BootstrapSettings, ControlPlaneConfig, NodeListFile
-from isocost.config_file import load, parse
+from isocost.config_file import MAX_BYTES, load, parse, read
 from isocost.errors import ConfigError
 
 
 @pytest.mark.parametrize(
     ("data", "field", "value", "allowed"),
     [
-        ({"weigth": {}}, "weigth", {}, "known here: discovery, entropy, envoy, filter, hist"),
-        ({"weight": {"latency": 1}}, "weight.latency", 1, "latency_factor_per_ms"),
+        ({"weigth": {}}, "weigth", None, "known here: discovery, entropy, envoy, filter, hist"),
+        ({"weight": {"latency": 1}}, "weight.latency", None, "latency_factor_per_ms"),
         (
             {"weight": {"latency_factor_per_ms": -0.1}},
             "weight.latency_factor_per_ms",
@@ -42,7 +45,7 @@ from isocost.errors import ConfigError
             "body,jwt:a,jwt:b,jwt:c,jwt:d",
             "one to 4",
         ),
-        ({"models": "m"}, "models", "m", "valid list"),
+        ({"models": "m"}, "models", None, "a string is not allowed; input should be a valid list"),
         (
             {"envoy": {"max_concurrent_requests": 2**32}},
             "envoy.max_concurrent_requests",
@@ -57,6 +60,14 @@ from isocost.errors import ConfigError
         ),
         ({"filter": {"projection": 1}}, "filter.projection", 1, "valid boolean"),
         ({"history": {"redis_url": "http://x"}}, "history.redis_url", "http://x", "redis"),
+        (
+            {"history": {"redis_url": "redis://:pw@h:abc/0"}},
+            "history.redis_url",
+            "redis://:pw@h:abc/0",
+            "port between 1 and 65535",
+        ),
+        ({"state_dir": ""}, "state_dir", "", "at least 1 character"),
+        ({"discovery": {"file": ""}}, "discovery.file", "", "at least 1 character"),
         ({"models": [{"gpu_kinds": []}]}, "models.0.name", None, "required"),
         (
             {"models": [{"name": "m", "token_coefficients": [0.5]}]},
@@ -66,7 +77,7 @@ from isocost.errors import ConfigError
         ),
         ({"entropy": {"kv_per_gb": float("nan")}}, "entropy.kv_per_gb", None, "finite"),
         ({"entropy": {"capacity": {"H100": 0.0}}}, "entropy.capacity.H100", 0.0, "greater than 0"),
-        ([], "(top level)", [], "dictionary"),
+        ([], "(top level)", [], "a valid mapping"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(
@@ -124,6 +135,35 @@ def test_a_file_that_is_not_yaml_is_refused(tmp_path: Path, content: bytes) -> N
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=r"bad\.yaml"):
         load(ControlPlaneConfig, path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "odd.yaml"
+    make(path)
+    with pytest.raises(
+        ConfigError, match=r"odd\.yaml: \(file\): not readable: (it is no regular file|Is a dir)"
+    ):
+        load(ControlPlaneConfig, path)
+
+
+def test_a_file_that_is_too_long_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "long.yaml"
+    path.touch()
+    os.truncate(path, MAX_BYTES)
+    assert len(read(path)) == MAX_BYTES
+    os.truncate(path, 2**40)
+    with pytest.raises(ConfigError, match="16777216 bytes"):
+        read(path)
+
+
+def test_tens_of_thousands_of_entries_are_checked_in_time() -> None:
+    models = [{"name": f"m{index}"} for index in range(60_000)]
+    begin_s = time.monotonic()
+    parse(ControlPlaneConfig, {"models": models}, "test")
+    assert time.monotonic() - begin_s < 5.0
 
 
 def test_a_missing_file_is_refused_with_its_name(tmp_path: Path) -> None:
@@ -221,7 +261,7 @@ def test_a_value_without_end_is_told_in_short() -> None:
 def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "twice.yaml"
     path.write_text("tick_ms: 200\ntick_ms: 100\n")
-    with pytest.raises(ConfigError, match="'tick_ms' is there twice"):
+    with pytest.raises(ConfigError, match="line 2, column 1: the key tick_ms is there twice"):
         load(ControlPlaneConfig, path)
 
 

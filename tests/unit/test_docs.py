@@ -36,7 +36,7 @@ def test_every_configuration_key_is_documented(kind: type[BaseModel]) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "config"])
 def test_every_command_has_a_help_page_with_an_example(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from isocost import reload
 from isocost.config import ControlPlaneConfig
 from isocost.config_source import ConfigSource, built_in
-from isocost.errors import ConfigError
+from isocost.errors import IN_FORCE, ConfigError, FieldError
 from isocost.reload import Reload
 from tests.integration.harness.wait import wait_until
 
@@ -142,6 +144,42 @@ async def test_a_link_that_points_elsewhere_is_a_change(tmp_path: Path) -> None:
         # With the times of a real daemon.
         await wait_until(lambda: daemon.applied, "it is read", 2)
     assert daemon.applied[0].tick_ms == 50
+
+
+def test_a_stop_does_not_wait_for_a_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "control-plane.yaml"
+    path.write_text("tick_ms: 100\n")
+    reading, go_on = threading.Event(), threading.Event()
+
+    def read(_: Path) -> str:
+        reading.set()
+        # A reading that ends by itself fails the test, and does not hang it.
+        go_on.wait(5.0)
+        return ""
+
+    monkeypatch.setattr(reload, "read", read)
+
+    async def stopped_meanwhile() -> None:
+        async with following(Daemon(path)):
+            await wait_until(reading.is_set, "it is read")
+
+    began_s = time.monotonic()
+    asyncio.run(stopped_meanwhile())
+    took_s = time.monotonic() - began_s
+    go_on.set()
+    assert took_s < 2.0
+
+
+async def test_what_its_parts_refuse_is_named_by_the_file(daemon: Daemon) -> None:
+    def refuse(_: ControlPlaneConfig) -> None:
+        raise ConfigError(IN_FORCE, [FieldError("models", None, "too many")])
+
+    daemon.reload._apply = refuse
+    await daemon.after("tick_ms: 50\n")
+    refused = daemon.reload.refused
+    assert refused is not None and str(refused.error) == f"{daemon.path}: models: too many"
 
 
 async def test_sighup_reads_a_file_that_did_not_change(daemon: Daemon) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from isocost import start_signals
 from isocost.cli.log_flag import add_log_format
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if not args.once:
+        start_signals.hold()
+
     import asyncio
 
     from isocost.agent import sample_once, serve

@@ -58,12 +58,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_file(path: Path, kind: str, as_json: bool) -> tuple[dict[str, Any], int]:
+    from isocost.config import AgentConfig
     from isocost.config_file import load
     from isocost.config_schema import KINDS
+    from isocost.config_source import ConfigSource
+    from isocost.discovery import consul_meta
 
-    refused: list[dict[str, str]] = []
+    refused: list[dict[str, str | None]] = []
     try:
-        load(KINDS[kind], path)
+        config = load(KINDS[kind], path)
+        if isinstance(config, AgentConfig) and config.consul is not None:
+            with ConfigSource(AgentConfig, path).naming():
+                consul_meta.require_room([node.node(0) for node in config.nodes])
     except ConfigError as error:
         refused = [
             {"field": item.field, "value": item.shown, "allowed": item.allowed}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from isocost import start_signals
 from isocost.cli.log_flag import add_log_format
 
 SUMMARY = "run the control plane: score the nodes, push their numbers to every Envoy"
@@ -26,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    start_signals.hold()
+
     import asyncio
 
     from isocost.config import ControlPlaneConfig

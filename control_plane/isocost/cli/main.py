@@ -56,7 +56,13 @@ def build_parser(modules: dict[str, ModuleType]) -> argparse.ArgumentParser:
         target = commands
         if inner:
             if outer not in groups:
-                group = commands.add_parser(outer, help=f"{outer} commands")
+                inside = [one for key, one in modules.items() if key.startswith(f"{outer} ")]
+                group = commands.add_parser(
+                    outer,
+                    help=f"{outer} commands",
+                    epilog="examples:\n" + "".join(one.EXAMPLES for one in inside),
+                    formatter_class=argparse.RawDescriptionHelpFormatter,
+                )
                 groups[outer] = group.add_subparsers(metavar="COMMAND", required=True)
             target = groups[outer]
         sub = target.add_parser(

@@ -53,6 +53,7 @@ def _rows(status: Mapping[str, Any], now_unix_s: float) -> Iterator[tuple[str, s
     yield "nodes", ", ".join(nodes) or "none"
     if status["signals"]["missing"]:
         yield "missing", ", ".join(status["signals"]["missing"])
+    yield from _discovery(status["discovery"])
     for conflict in status["discovery"]["conflicts"][:_SHOWN]:
         yield "conflict", conflict
     yield "envoys", f"{status['envoys_reporting']} report"
@@ -64,6 +65,26 @@ def _rows(status: Mapping[str, Any], now_unix_s: float) -> Iterator[tuple[str, s
         for name, held in client["types"].items():
             if _error(held):
                 yield "", f"{client['node_id'] or client['peer']} refuses {name}: {_error(held)}"
+
+
+def _discovery(discovery: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where the nodes are from, and which of them are not as a list has them."""
+    for source in discovery["sources"]:
+        answered = source["nodes"] is not None
+        told = (
+            f"{source['nodes']} nodes, {duration(source['age_s'])} ago" if answered else "no list"
+        )
+        for what in ("held", "refused"):
+            if source[f"{what}_count"]:
+                told += f", {source[f'{what}_count']} {what}"
+        yield source["name"], told
+        if source["error"] is not None:
+            yield "", f"ERROR: {source['error']}"
+    for what in ("unresolved", "stale_names", "unreachable"):
+        if count := discovery[f"{what}_count"]:
+            entries = [item if isinstance(item, str) else item["name"] for item in discovery[what]]
+            more = ", ..." if count > _SHOWN else ""
+            yield what.replace("_", " "), f"{count}: {', '.join(entries[:_SHOWN])}{more}"
 
 
 def _error(held: Mapping[str, Any]) -> str | None:

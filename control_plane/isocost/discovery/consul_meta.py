@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from isocost.errors import IN_FORCE, ConfigError, FieldError
 from isocost.model import Model, Node
 
 #: Consul's own limits, of a service's meta.
@@ -16,6 +17,19 @@ MAX_VALUE_BYTES = 512
 #: Models are one JSON text, cut into as many pieces as it takes.
 _MODELS = "models_"
 _MAX_DIGITS = 20
+
+
+def require_room(nodes: Sequence[Node]) -> None:
+    """ConfigError names the fields that Consul cannot keep."""
+    errors = []
+    for index, node in enumerate(nodes):
+        try:
+            encode(node)
+        except ValueError as error:
+            field, _, allowed = str(error).partition(": ")
+            errors.append(FieldError(f"nodes.{index}.{field}", None, allowed))
+    if errors:
+        raise ConfigError(IN_FORCE, errors)
 
 
 def encode(node: Node) -> dict[str, str]:

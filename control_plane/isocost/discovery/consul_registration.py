@@ -16,7 +16,7 @@ from isocost.discovery import consul_meta
 from isocost.discovery.consul_client import ConsulClient, Registration
 from isocost.discovery.consul_listing import ENGINE_GONE
 from isocost.discovery.retry import Retry
-from isocost.errors import ConfigError, ConsulRefusedError, DiscoveryError, FieldError
+from isocost.errors import ConsulRefusedError, DiscoveryError
 from isocost.model import Node, NodeSample
 
 #: Two may be lost before the check is critical.
@@ -93,7 +93,7 @@ class ConsulRegistration:
         """Keep these registered from now on, and no others. ConfigError: a node that Consul cannot
         keep; then nothing changed.
         """
-        _require_room(nodes)
+        consul_meta.require_room(nodes)
         self._names = {node.name for node in nodes}
 
     async def run(self) -> None:
@@ -232,15 +232,3 @@ def _status(sample: NodeSample) -> str:
     if sample.engine_up:
         return "passing"
     return "warning" if sample.engine_silent else "critical"
-
-
-def _require_room(nodes: Sequence[Node]) -> None:
-    errors = []
-    for index, node in enumerate(nodes):
-        try:
-            consul_meta.encode(node)
-        except ValueError as error:
-            field, _, allowed = str(error).partition(": ")
-            errors.append(FieldError(f"nodes.{index}.{field}", None, allowed))
-    if errors:
-        raise ConfigError("configuration", errors)

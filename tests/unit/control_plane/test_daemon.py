@@ -17,7 +17,10 @@ from aiohttp import web
 
 from isocost import admin, first_roster, manual
 from isocost.config import ControlPlaneConfig, DiscoverySettings, FilterSettings
-from isocost.daemon import ControlPlane
+from isocost.config_consul import ConsulDiscoverySettings
+from isocost.config_source import ConfigSource
+from isocost.daemon import ControlPlane, serve
+from isocost.discovery.consul import ConsulWatch
 from isocost.discovery.report import AgentReport
 from isocost.errors import ConfigError, RejectedError, StateError
 from isocost.manual import Manual, Note
@@ -172,6 +175,25 @@ def test_readiness_ends_when_no_tick_succeeds_and_says_why(
     made._registry.receive(AgentReport("agent", 2, 200.0, 200.0, ()), patch_s)
     made._tick(patch_s, 1_790_000_200_000)
     assert made.not_ready() == "no node is known: neither an agent nor a list names one"
+
+
+async def test_a_state_folder_that_cannot_be_is_named_by_the_file_it_is_from(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "control-plane.yaml"
+    path.write_text(f"state_dir: {path}/state\n")
+    with pytest.raises(ConfigError, match=r"^\S+/control-plane\.yaml: state_dir: "):
+        await serve(ConfigSource(ControlPlaneConfig, path).load())
+
+
+def test_a_source_that_says_nothing_is_why_no_node_is_known() -> None:
+    settings = DiscoverySettings(consul=ConsulDiscoverySettings())
+    made = ControlPlane(ControlPlaneConfig(discovery=settings))
+    assert made.not_ready() == "no node is known yet; consul: it has not answered yet"
+    watch = made._watches[0]
+    assert isinstance(watch, ConsulWatch)
+    watch._failed("wrong scheme")
+    assert made.not_ready() == "no node is known yet; consul: wrong scheme"
 
 
 def test_an_error_of_another_kind_or_place_is_logged_once_as_well(

@@ -269,9 +269,8 @@ async def test_the_last_answers_are_brought_at_the_stop(server: Server) -> None:
     await fetching._redis.aclose()
 
 
-@pytest.mark.parametrize("url", ["redis://u:secret@host:port", "redis://u:secret@host?foo=1"])
-def test_a_url_that_cannot_be_used_stops_the_start_and_shows_no_password(url: str) -> None:
-    settings = HistorySettings(redis_url=url)
+def test_an_option_that_redis_does_not_have_stops_the_start_and_shows_no_password() -> None:
+    settings = HistorySettings(redis_url="redis://u:secret@host?secret=1")
     with pytest.raises(ConfigError, match=r"history\.redis_url") as caught:
         ControlPlane(ControlPlaneConfig(history=settings))
     assert "secret" not in str(caught.value)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -86,6 +88,31 @@ def test_refused_fields_are_printed_as_json(
     assert refused["field"] == "tick_ms"
 
 
+def test_a_value_that_was_not_found_is_null(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(config_check, _file(tmp_path, "models: [{}]"), "--json") == 2
+    (refused,) = json.loads(capsys.readouterr().out)["file"]["refused"]
+    assert refused == {"field": "models.0.name", "value": None, "allowed": "it is required"}
+
+
+def test_nodes_that_consul_cannot_keep_are_refused_as_an_agent_refuses_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        "name: a\nconsul: {}\nnodes: [{name: n, address: '10.0.0.1:80', rack: r, host: h, "
+        f"metrics_url: 'http://a/m', dcgm_url: 'http://a/g', models: [{{name: {'x' * 66_000}}}]}}]"
+    )
+    path = _file(tmp_path, text)
+    assert _run(config_check, path, "--kind", "agent") == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"{path}: nodes.0.models: Consul keeps at most ")
+    # As a process: a daemon sets its signals.
+    arguments = [sys.executable, "-m", "isocost.cli.main", "agent", "--config", path]
+    agent = subprocess.run(arguments, capture_output=True, text=True, timeout=60.0, check=False)
+    assert (agent.returncode, agent.stderr) == (2, said)
+
+
 def test_nothing_to_check_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(config_check) == 2
     assert "--envoy" in capsys.readouterr().err
@@ -150,4 +177,4 @@ def test_credentials_are_not_printed(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = _file(tmp_path, "history: {redis_url: 'http://user:secret@host'}")
     assert _run(config_check, path, "--json") == 2
     (refused,) = json.loads(capsys.readouterr().out)["file"]["refused"]
-    assert refused["value"] == "'http://***@host'"
+    assert refused["value"] == "***"
