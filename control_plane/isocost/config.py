@@ -474,7 +474,7 @@ class AgentConfig(StrictSettings):
     #: Metrics; None: not served.
     http: Endpoint | None = "127.0.0.1:18081"
     #: A report that is a second old is stale.
-    interval_ms: int = Field(200, ge=20, le=1_000)
+    interval_ms: int = Field(200, ge=20, le=200)
     #: Where the machine's own are mounted: elsewhere in a container.
     procfs: AbsolutePath = "/proc"
     sysfs: AbsolutePath = "/sys"

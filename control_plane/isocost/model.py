@@ -80,6 +80,10 @@ class Node:
         return node_id(self.instance_id)
 
 
+#: Unix seconds have ten digits; what has more than this is no start.
+MAX_EPOCH_DIGITS = 12
+
+
 def node_id(instance_id: str) -> int:
     """The 64-bit identity of an instance: the same in every control plane, never reused."""
     return int.from_bytes(hashlib.blake2b(instance_id.encode(), digest_size=8).digest(), "little")

@@ -21,6 +21,7 @@ from isocost import daemon_thread
 from isocost.config_file import read
 from isocost.config_source import Config, Loaded
 from isocost.errors import ConfigError, FieldError
+from isocost.files import Identity, identity
 
 #: How often the file is looked at, and for how long it must then say the same: an editor or a tool
 #: that writes it piece by piece is done by then. Together with the reading less than two seconds.
@@ -49,7 +50,7 @@ class _Look:
     and its text, or why there is none.
     """
 
-    identity: tuple[int, int, int] | None
+    identity: Identity | None
     text: str
     error: ConfigError | None
 
@@ -91,7 +92,7 @@ class Reload(Generic[Config]):
         seen: object = _NEVER
         while True:
             asked = await self._asked_soon()
-            if not asked and await daemon_thread.call(_identity, path) == seen:
+            if not asked and await daemon_thread.call(identity, path) == seen:
                 continue
             look = await _steady(path)
             seen = look.identity
@@ -181,16 +182,8 @@ async def _steady(path: Path) -> _Look:
 
 
 def _look(path: Path) -> _Look:
-    identity = _identity(path)
+    found = identity(path)
     try:
-        return _Look(identity, read(path), None)
+        return _Look(found, read(path), None)
     except ConfigError as error:
-        return _Look(identity, "", error)
-
-
-def _identity(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size
+        return _Look(found, "", error)

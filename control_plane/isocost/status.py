@@ -57,7 +57,7 @@ class NodesPage:
         self._observer = observer
         self._signals = signals
         self._making = asyncio.Lock()
-        self._of: tuple[Latest | None, Manual] | None = None
+        self._of: tuple[Latest, Manual] | None = None
         self._text = ""
 
     async def text(self) -> str:
@@ -78,7 +78,8 @@ class NodesPage:
                     f'{{"nodes": [{", ".join(rows)}], "unseen": {unseen}, '
                     f'"unresolved": {unresolved}}}'
                 )
-                self._of = latest, manual
+                # Before the first table, what is unresolved is news of its own.
+                self._of = None if latest is None else (latest, manual)
             return self._text
 
     def _rows(self, latest: Latest, manual: Manual) -> Iterator[dict[str, object]]:

@@ -5,9 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import grpc
 import pytest
+from envoy_data_plane.envoy.service.discovery.v3 import DeltaDiscoveryRequest
 
 from isocost.push.ads import AdsService
-from isocost.push.variant import Variant
+from isocost.push.delta_subscription import MAX_NAMES
+from isocost.push.type_urls import ROSTER
+from isocost.push.variant import DELTA, Variant
 from tests.contract.xds_client import first_request, method
 
 #: As many reconnects as a client makes in a minute, ten times a second; the first ones fill pools.
@@ -48,3 +51,16 @@ async def test_refused_client_that_reconnects_for_ever_leaves_nothing_behind(
 def objects() -> int:
     gc.collect()
     return len(gc.get_objects())
+
+
+async def test_a_delta_client_that_subscribes_without_end_is_refused(address: str) -> None:
+    names = [str(number) for number in range(MAX_NAMES // 2 + 1)]
+    async with grpc.aio.insecure_channel(address) as channel:
+        call = channel.stream_stream(method(DELTA))()
+        for part in ("a", "b"):
+            request = DeltaDiscoveryRequest(
+                type_url=ROSTER, resource_names_subscribe=[part + name for name in names]
+            )
+            await call.write(bytes(request))
+        assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert f"more than {MAX_NAMES} names" in await call.details()

@@ -60,10 +60,14 @@ def _rows(status: Mapping[str, Any], now_unix_s: float) -> Iterator[tuple[str, s
     interval = push["interval_ms"]
     pushed = f"; a table every {interval['p50']:.0f} ms" if interval else ""
     yield "clients", f"{push['connected']} connected, {push['refusing']} refuse something{pushed}"
-    refusing = [client for client in push["clients"] if any(map(_error, client["types"].values()))]
+    refusing = [
+        client
+        for client in push["clients"]
+        if any(_error(held) is not None for held in client["types"].values())
+    ]
     for client in refusing[:_SHOWN]:
         for name, held in client["types"].items():
-            if _error(held):
+            if _error(held) is not None:
                 yield "", f"{client['node_id'] or client['peer']} refuses {name}: {_error(held)}"
 
 

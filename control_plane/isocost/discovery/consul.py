@@ -88,6 +88,10 @@ class ConsulWatch:
                     await self._follow(client)
             except DiscoveryError as error:
                 self._failed(str(error))
+            except Exception as error:
+                # Whatever Consul answers, it must not end the control plane.
+                log.exception("an answer of Consul could not be read")
+                self._failed(repr(error))
             await asyncio.sleep(self._retry.next_s())
 
     async def _follow(self, client: ConsulClient) -> None:

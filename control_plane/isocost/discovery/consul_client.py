@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -15,6 +15,7 @@ import aiohttp
 from consul import Check, aio, base
 from consul.exceptions import ConsulException
 
+from isocost import daemon_thread
 from isocost.config_consul import ConsulSettings
 from isocost.errors import ConsulRefusedError, DiscoveryError
 
@@ -22,6 +23,8 @@ from isocost.errors import ConsulRefusedError, DiscoveryError
 MAX_ANSWER_BYTES = 64 * 2**20
 #: An error is read by people.
 _MAX_REASON_LENGTH = 300
+#: An index is 64 bits wide; what is larger is none.
+_MOST_INDEX = 2**64 - 1
 #: Consul's are 36 characters, others' may be longer; a token with anything else is another file.
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 #: What a Consul before 1.10 writes into its 500 for a service that it does not have.
@@ -154,10 +157,13 @@ class ConsulClient:
     async def _call(
         self, request: Callable[[str | None], Awaitable[Answer]], timeout_s: float
     ) -> Answer:
-        token = _token(self._settings.token_file)
+        token: str | None = None
         try:
             # Not the client's own time-out: this one holds whatever the client waits for.
             async with asyncio.timeout(timeout_s):
+                if self._settings.token_file is not None:
+                    # In a thread: a disk that hangs must hold up nothing else.
+                    token = await daemon_thread.call(_token, self._settings.token_file)
                 return await request(token)
         except TimeoutError:
             reason = f"no answer in {timeout_s:g} s"
@@ -271,15 +277,15 @@ def _health_answer(response: base.Response) -> HealthAnswer:
     except ValueError:
         index = 0
     filtered = response.headers.get("X-Consul-Results-Filtered-By-ACLs") == "true"
-    return HealthAnswer(max(index, 0), response.body, filtered)
+    index = index if 0 < index <= _MOST_INDEX else 0
+    return HealthAnswer(index, response.body, filtered)
 
 
-def _token(path: str | None) -> str | None:
+def _token(path: str) -> str:
     """Read each time: a few times a second at most, and so a new one counts at once."""
-    if path is None:
-        return None
     try:
-        with Path(path).open("rb") as file:
+        # Nobody may write to a FIFO: without O_NONBLOCK its opening waits.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             # Not all of it: it may be any file.
             text = file.read(8192).decode("ascii").strip()
     except OSError as error:

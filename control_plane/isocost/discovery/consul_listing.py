@@ -20,6 +20,8 @@ from isocost.model import Node
 ENGINE_GONE = "the engine does not answer"
 
 _NODE_MAINTENANCE = "_node_maintenance"
+#: Of the Consul agents among themselves.
+_CONSUL_AGENT = "serfHealth"
 _SERVICE_MAINTENANCE = "_service_maintenance:"
 #: A refused value may be long, the reason is read by people.
 _MAX_REASON_LENGTH = 300
@@ -119,6 +121,9 @@ def _one_check(service_id: str, check: Mapping[str, object]) -> Check:
         return Check.WARNING
     # Of the output only whether the agent itself spoke: the rest may change all the time.
     if check_id == heartbeat_id(service_id) and check.get("Output") != ENGINE_GONE:
+        return Check.AGENT_LATE
+    # It tells of the machine's Consul agent: whose nodes speak for themselves are there.
+    if check_id == _CONSUL_AGENT:
         return Check.AGENT_LATE
     return Check.CRITICAL
 

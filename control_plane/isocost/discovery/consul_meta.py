@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isocost.errors import IN_FORCE, ConfigError, FieldError
-from isocost.model import Model, Node
+from isocost.model import MAX_EPOCH_DIGITS, Model, Node
 
 #: Consul's own limits, of a service's meta.
 MAX_PAIRS = 64
@@ -16,7 +16,6 @@ MAX_VALUE_BYTES = 512
 
 #: Models are one JSON text, cut into as many pieces as it takes.
 _MODELS = "models_"
-_MAX_DIGITS = 20
 
 
 def require_room(nodes: Sequence[Node]) -> None:
@@ -89,6 +88,6 @@ def _model(model: Model) -> dict[str, Any]:
 
 
 def _number(key: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS):
-        raise ValueError(f"{key}: {text[:_MAX_DIGITS]!r} is no number")
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_EPOCH_DIGITS):
+        raise ValueError(f"{key}: {text[: MAX_EPOCH_DIGITS + 1]!r} is no number")
     return int(text)

@@ -107,6 +107,10 @@ class ConsulRegistration:
                     if not self._failing:
                         log.warning("Consul: the nodes are not registered: %s", error)
                     self._failing = True
+                except Exception:
+                    # Whatever Consul answers, it must not end the agent.
+                    log.exception("Consul: the nodes are not registered")
+                    self._failing = True
                 await asyncio.sleep(self._retry.next_s())
         finally:
             await self._deregister()

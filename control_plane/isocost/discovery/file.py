@@ -13,6 +13,7 @@ from isocost.config_file import load
 from isocost.discovery.address import canonical, is_ip
 from isocost.discovery.listing import Listed, Listing, Source
 from isocost.errors import ConfigError, FieldError
+from isocost.files import identity
 from isocost.model import Node
 
 #: A node in a file has no known start: the epoch of its instance is this.
@@ -40,7 +41,7 @@ class FileNodes:
         self._path = path
         self._apart = apart
         self._reading = False
-        self._seen = _identity(path)
+        self._seen = identity(path)
         self._listed = _read(path)
         self._confirmed_s = now_s
         # When to read again to let go of nodes that the list lost; None = it lost none.
@@ -61,7 +62,7 @@ class FileNodes:
         """
         if self._reading:
             return
-        seen = _identity(self._path)
+        seen = identity(self._path)
         settled = self._settled_s is not None and now_s >= self._settled_s
         if seen == self._seen and not settled:
             if self.error is None:
@@ -110,15 +111,6 @@ def _lost(held: tuple[Node, ...], listed: tuple[Node, ...]) -> tuple[Node, ...]:
 
 def in_thread(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="discovery-file", daemon=True).start()
-
-
-def _identity(path: Path) -> tuple[int, int, int] | None:
-    """What changes when a file is written or replaced; None = it is not there."""
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def _read(path: Path) -> tuple[Node, ...]:

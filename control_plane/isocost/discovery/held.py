@@ -72,6 +72,7 @@ class Held:
         self._listing: Listing | None = None
         self._resets = 0
         self._entries: dict[str, _Entry] = {}
+        self._announced: Container[str] = ()
         #: Since when the loss of each is doubted; one that is new is so until it is judged.
         self._doubted: dict[str, float] = {}
         #: The same object while nothing of it changes.
@@ -96,7 +97,10 @@ class Held:
         changed = listing is not None and listing is not self._listing
         forgetful = source.resets != self._resets
         self._resets = source.resets
-        if listing is not None and changed:
+        if announced is not self._announced:
+            self._announced = announced
+            changed |= self._forget_silent(announced, now_s)
+        if listing is not None and listing is not self._listing:
             self._listing = listing
             self._read(listing, announced, now_s)
         if (changed or self._doubted) and not forgetful:
@@ -141,6 +145,14 @@ class Held:
         counts = name in self._doubted or now_s - entry.believed_s <= WINDOW_S
         if not counts and name not in announced:
             del self._entries[name]
+
+    def _forget_silent(self, announced: Container[str], now_s: float) -> bool:
+        """Is there less to keep, now that agents name others?"""
+        before = len(self._entries)
+        for name, entry in list(self._entries.items()):
+            if not entry.listed:
+                self._forget(name, entry, announced, now_s)
+        return len(self._entries) < before
 
     def _believe(self, now_s: float) -> None:
         """Believe the losses of now, and those that are doubted long, if all of them are not too

@@ -38,6 +38,8 @@ class _Name:
     error: str | None = None
     failures: int = 0
     due_s: float = -math.inf
+    #: A question is open.
+    asked: bool = False
 
     @property
     def tried(self) -> bool:
@@ -52,6 +54,7 @@ class Names:
         self._look_up = look_up
         self._names: dict[str, _Name] = {}
         self._wanted = asyncio.Event()
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
         self._random = rng or random.Random()
         #: Another object after every answer that differs from the one before.
         self.version = object()
@@ -115,11 +118,14 @@ class Names:
             await resolver.close()
 
     async def _refresh_forever(self, look_up: LookUp) -> None:
-        while True:
-            now_s = time.monotonic()
-            await self.refresh(look_up, now_s)
-            due_s = min((name.due_s for name in self._names.values()), default=math.inf)
-            await self._wait(due_s - time.monotonic())
+        # One that is not answered for long must hold up no other.
+        async with asyncio.TaskGroup() as questions:
+            while True:
+                now_s = time.monotonic()
+                if due := self._due(now_s):
+                    questions.create_task(self._ask(due, look_up, now_s))
+                waiting = [name.due_s for name in self._names.values() if not name.asked]
+                await self._wait(min(waiting, default=math.inf) - time.monotonic())
 
     async def _wait(self, seconds: float) -> None:
         """Until something new is wanted, at most for so long."""
@@ -131,22 +137,45 @@ class Names:
         self._wanted.clear()
 
     async def refresh(self, look_up: LookUp, now_s: float) -> None:
-        """Ask for all names that are due."""
-        at_once = asyncio.Semaphore(_AT_ONCE)
+        """Ask for all names that are due, and wait for the answers."""
+        await self._ask(self._due(now_s), look_up, now_s)
+
+    def _due(self, now_s: float) -> dict[str, _Name]:
+        """Names to be asked for now, which are from here on."""
+        due = {
+            host: name
+            for host, name in self._names.items()
+            if name.due_s <= now_s and not name.asked
+        }
+        for name in due.values():
+            name.asked = True
+        return due
+
+    async def _ask(self, due: Mapping[str, _Name], look_up: LookUp, now_s: float) -> None:
+        begun_s = time.monotonic()
 
         async def ask(host: str, name: _Name) -> None:
-            async with at_once:
+            async with self._at_once:
                 try:
-                    answer = await look_up(host)
+                    answer: Answer | str = await look_up(host)
                 except ResolveError as error:
-                    self._failed(name, str(error), now_s)
-                else:
-                    self._answered(host, name, answer, now_s)
+                    answer = str(error)
+                except Exception as error:
+                    # Whatever a name server answers, it must not end the control plane.
+                    log.exception("the name %s could not be resolved", host)
+                    answer = repr(error)
+            name.asked = False
+            answered_s = now_s + time.monotonic() - begun_s
+            if isinstance(answer, str):
+                self._failed(name, answer, answered_s)
+            else:
+                self._answered(host, name, answer, answered_s)
 
         before = set(self.errors)
-        due = [(host, name) for host, name in self._names.items() if name.due_s <= now_s]
-        await asyncio.gather(*(ask(host, name) for host, name in due))
+        await asyncio.gather(*(ask(host, name) for host, name in due.items()))
         self._log(before)
+        # The next ones are due at other times now.
+        self._wanted.set()
 
     def _log(self, before: Set[str]) -> None:
         errors = self.errors

@@ -129,8 +129,11 @@ class Registry:
         )
 
     def old_data(self, now_s: float) -> str | None:
-        """Why nodes are steered by what may not be true any more; None: they are not."""
-        for source, held in zip(self.sources, self._held, strict=True):
+        """Why nodes are steered by what may not be true any more; None: they are not. A file that
+        cannot be used is an operator's error, and its last list is meant to stay.
+        """
+        of_file = len(self._file_sources())
+        for source, held in zip(self.sources[of_file:], self._held[of_file:], strict=True):
             age_s = now_s - source.confirmed_s
             if age_s <= OLD_S:
                 continue

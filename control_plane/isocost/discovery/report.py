@@ -24,7 +24,16 @@ from isocost.discovery.wire_sample import (
     signals_of,
 )
 from isocost.errors import ConfigError, TelemetryError
-from isocost.model import EngineSample, HealthSignals, Node, NodeSample, Signal, SignalState, Xid
+from isocost.model import (
+    MAX_EPOCH_DIGITS,
+    EngineSample,
+    HealthSignals,
+    Node,
+    NodeSample,
+    Signal,
+    SignalState,
+    Xid,
+)
 from isocost.sample_rows import (
     ENGINE_ROW,
     ENGINE_SIGNALS,
@@ -37,8 +46,6 @@ from isocost.sample_rows import (
 from isocost.score.hardware import suspicions
 from isocost.v1 import roster_pb2, telemetry_pb2
 
-#: Unix seconds have ten digits; what has more than this is no start.
-MAX_EPOCH_DIGITS = 12
 #: A refused value may be long, the reason is read by people.
 MAX_REASON_LENGTH = 500
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from isocost.push.answers import Answers, Outcome, SubscriptionStatus
-from isocost.push.request import DeltaRequest
+from isocost.push.request import DeltaRequest, RequestError
 from isocost.push.snapshot import Response, TypeResources
 from isocost.push.subscription import WILDCARD
+
+#: Far more than there are resources; each is remembered as long as the stream lives.
+MAX_NAMES = 10_000
 
 #: Of what the client refused: it may have all, a part or nothing of that. No resource has this
 #: version.
@@ -133,6 +136,8 @@ class DeltaSubscription:
             else:
                 self._names.add(name)
                 self._asked.add(name)
+        if len(self._names) > MAX_NAMES:
+            raise RequestError(f"it subscribes to more than {MAX_NAMES} names")
 
     def _unsubscribe(self, names: Iterable[str]) -> None:
         for name in names:

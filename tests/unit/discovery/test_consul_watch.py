@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 import random
 import time
 from collections.abc import AsyncIterator
@@ -77,6 +78,28 @@ async def until_error(watch: ConsulWatch, part: str) -> None:
     await wait_until(lambda: part in (watch.source.error or ""), f"an error with {part}", 5.0)
 
 
+async def test_an_answer_that_nobody_thought_of_ends_no_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async with fake_consul() as consul, watching(consul) as watch:
+        with monkeypatch.context() as broken:
+            broken.setattr(ListingReader, "read", fails)
+            consul.then(listing(N1))
+            await until_error(watch, "ZeroDivisionError")
+        consul.then(listing(N1))
+        await until(watch, "n1")
+
+
+async def test_a_token_file_that_nobody_writes_to_holds_nothing_up(tmp_path: Path) -> None:
+    fifo = tmp_path / "token"
+    os.mkfifo(fifo)
+    async with fake_consul() as consul, watching(consul, token_file=str(fifo)) as watch:
+        await until_error(watch, "there is no token in it")
+
+
 async def test_before_the_first_answer_there_is_no_list() -> None:
     async with fake_consul() as consul, watching(consul) as watch:
         await wait_until(lambda: consul.asked, "it asks")
@@ -110,7 +133,7 @@ async def test_a_consul_that_begins_anew_is_told_from_one_that_lags() -> None:
         assert watch.source.resets == 1
 
 
-@pytest.mark.parametrize("index", [None, 0, -1, "", "many"])
+@pytest.mark.parametrize("index", [None, 0, -1, "", "many", 2**64, "9" * 400])
 async def test_an_index_that_is_none_is_not_sent_back(index: int | str | None) -> None:
     async with fake_consul() as consul, watching(consul) as watch:
         consul.then(listing(N1, index=index), listing(N1, N2, index=5))

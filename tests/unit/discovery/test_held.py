@@ -160,6 +160,16 @@ def test_who_was_in_maintenance_when_it_was_withdrawn_stays_out_while_its_agent_
     assert source.told("n1") is Told.MAINTENANCE
 
 
+def test_a_maintenance_that_nobody_lists_ends_when_no_agent_names_the_node() -> None:
+    source = Bench()
+    source.announced = {"n1"}
+    source.says(0.0, **passing(2), n1=Check.MAINTENANCE)
+    source.says(1.0, **passing(2))
+    source.announced = set()
+    source.tick(2.0)
+    assert [kept.node.name for kept in source.held.kept] == ["n2"]
+
+
 def test_a_withdrawn_node_is_remembered_as_long_as_its_agent_names_it() -> None:
     source = Bench()
     source.announced = {"n1"}

@@ -142,6 +142,36 @@ async def test_a_new_name_is_asked_for_at_once() -> None:
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_a_name_that_is_not_answered_holds_up_no_other() -> None:
+    async def look_up(host: str) -> Answer:
+        if host == "dead":
+            await asyncio.Event().wait()
+        return answer("192.0.2.1")
+
+    names = Names(look_up, random.Random(1))
+    names.want({"dead"})
+    running = asyncio.create_task(names.run())
+    try:
+        await asyncio.sleep(0)
+        names.want({"dead", "a"})
+        deadline_s = time.monotonic() + 5.0
+        while names.address("a:80") is None:
+            assert time.monotonic() < deadline_s
+            await asyncio.sleep(0)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_answer_that_nobody_thought_of_is_a_failure() -> None:
+    async def look_up(_: str) -> Answer:
+        raise ZeroDivisionError
+
+    names = wanting("a")
+    await names.refresh(look_up, 0.0)
+    assert "ZeroDivisionError" in names.error("a:80")
+
+
 async def test_the_hosts_file_answers_with_ipv4_first_and_a_bad_name_with_why() -> None:
     resolver = Resolver()
     try:

@@ -325,6 +325,19 @@ def test_old_data_of_nodes_without_agents_says_whose_and_why() -> None:
     assert bench.registry.old_data(START_S + OLD_S + 1) is None
 
 
+def test_a_file_that_cannot_be_used_is_no_old_data(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.yaml"
+    path.write_text("nodes: [{name: n1, address: '192.0.2.1:80', rack: r, host: h}]")
+    settings = DiscoverySettings(file=str(path))
+    registry = Registry(settings, START_S, apart=lambda work: work())
+    path.write_text("nodes: 7")
+    late_s = START_S + 2 * OLD_S
+    registry.view(late_s)
+    (source,) = registry.state(late_s).sources
+    assert source.error is not None and source.age_s > OLD_S
+    assert registry.old_data(late_s) is None
+
+
 def test_the_state_shows_each_source_with_age_error_and_what_it_refused() -> None:
     bench = Bench()
     (waiting,) = bench.registry.state(START_S).sources
