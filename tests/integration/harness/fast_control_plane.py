@@ -10,11 +10,11 @@ import asyncio
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import yaml
 
 from isocost.config import ControlPlaneConfig
@@ -39,6 +39,21 @@ def command(config: Path) -> list[str]:
     return [sys.executable, "-m", __name__, str(config)]
 
 
+class _Hearing:
+    """A stream's context; who asks for the next message has dealt with the one before."""
+
+    def __init__(self, context: grpc.aio.ServicerContext, heard: asyncio.Event) -> None:
+        self._context = context
+        self._heard = heard
+
+    async def read(self) -> Any:
+        self._heard.set()
+        return await self._context.read()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
 class _Ads(AdsService):
     """Sets ``heard`` when it has dealt with a client's message."""
 
@@ -47,12 +62,8 @@ class _Ads(AdsService):
         self.heard = asyncio.Event()
 
     async def _exchange(self, exchange: Exchange) -> None:
-        async def dealt_with() -> AsyncIterator[bytes]:
-            async for request in exchange.requests:
-                yield request
-                self.heard.set()
-
-        await super()._exchange(replace(exchange, requests=dealt_with()))
+        context = _Hearing(exchange.context, self.heard)
+        await super()._exchange(replace(exchange, context=context))
 
 
 class FastControlPlane(ControlPlane):
