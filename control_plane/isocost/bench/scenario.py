@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from isocost.bench.phases import OrderedFault
 from isocost.bench.rounds import Slice
 from isocost.bench.target import parse_target
-from isocost.config import Name
+from isocost.config_fields import Name
 from isocost.config_file import load
 from isocost.config_types import StrictSettings
 from isocost.errors import FieldError, RejectedError

@@ -24,7 +24,7 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 def _endpoint(value: str) -> str:
     """As HOST:PORT; the way in which browsers and `isocost bench` name it will do."""
-    from isocost.config import endpoint
+    from isocost.config_fields import endpoint
 
     try:
         return endpoint(value.removeprefix("http://").removesuffix("/"))

@@ -12,7 +12,8 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError, Message
 from pydantic import TypeAdapter, ValidationError
 
-from isocost.config import Name, NodeSettings
+from isocost.config import NodeSettings
+from isocost.config_fields import Name
 from isocost.config_file import parse
 from isocost.discovery.address import canonical
 from isocost.discovery.wire_sample import (
