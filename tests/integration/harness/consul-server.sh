@@ -3,6 +3,7 @@
 # that runs anywhere. Later Debians have none. A consul on the PATH is taken instead.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+. tests/integration/harness/debian-mirror.sh
 
 readonly FOLDER=build/consul
 readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -13,20 +14,10 @@ die() {
   exit 3
 }
 
-# The mirror that this machine's apt uses, if it is Debian's.
-mirror() {
-  local uri
-  uri=$(sed -n 's/^URIs:[[:space:]]*\([^[:space:]]*\/debian\)\/\?\([[:space:]].*\)\?$/\1/p' \
-    /etc/apt/sources.list.d/*.sources 2>/dev/null | head -n 1)
-  [[ $uri ]] || uri=$(sed -n 's/^deb[[:space:]]\+\(\[[^]]*\][[:space:]]*\)\?\([^[:space:]]*\/debian\)\/\?[[:space:]].*/\2/p' \
-    /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | head -n 1)
-  echo "${uri:-http://deb.debian.org/debian}"
-}
-
 download() {
   local state=$PWD/$FOLDER/apt log=$PWD/$FOLDER/download.log options
   mkdir -p "$state/lists/partial" "$state/cache/archives/partial"
-  echo "deb [signed-by=$KEYRING] $(mirror) bullseye main" >"$state/sources.list"
+  echo "deb [signed-by=$KEYRING] $(debian_mirror) bullseye main" >"$state/sources.list"
   # Lists of its own, so that nothing of this machine's apt changes; as the user who runs this,
   # since apt's own could not write here.
   options=(-o "Dir::Etc::SourceList=$state/sources.list" -o Dir::Etc::SourceParts=/dev/null

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Makes the images that compose takes from a registry where none can be reached: each from Debian's
+# packages, under its name in .env, with the same commands in it. What is there or can be pulled is
+# left alone. Prints the names that cannot be had at all. Needs root and a Docker engine.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+. tests/integration/harness/debian-mirror.sh
+
+readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
+
+say() { echo "base-images: $*" >&2; }
+
+# Without the digest: an image that was not pulled has none.
+name_of() { sed -n "s/^$1=\([^@]*\).*/\1/p" .env; }
+
+there() { docker image inspect "$1" >/dev/null 2>&1 || docker pull --quiet "$1" >/dev/null 2>&1; }
+
+debian() {
+  local work=$(mktemp -d)
+  debootstrap --keyring "$KEYRING" --variant=minbase trixie "$work/root" "$(debian_mirror)" \
+    >"$work/log" 2>&1 || { tail "$work/log" >&2; return 1; }
+  rm -rf "$work"/root/var/{cache/apt/archives/*.deb,lib/apt/lists/*} \
+    "$work"/root/usr/share/{doc,man,locale}/*
+  tar -C "$work/root" -c . | docker import --change 'CMD ["bash"]' - "$1" >/dev/null
+  rm -rf --one-file-system "$work"
+}
+
+# build NAME CONTEXT: on the Debian that was made first.
+build() {
+  local output
+  output=$({ echo "FROM $(name_of DEBIAN_IMAGE)"; cat; } |
+    docker build --tag "$1" --file - "$2" 2>&1) || { echo "$output" >&2; return 1; }
+}
+
+install='RUN apt-get update && apt-get install -y --no-install-recommends'
+
+redis() {
+  build "$1" tests/compose <<END
+$install redis-server
+USER redis
+WORKDIR /tmp
+CMD ["redis-server"]
+END
+}
+
+prometheus() {
+  build "$1" tests/compose <<END
+$install prometheus && install -d -o nobody /prometheus
+USER nobody
+WORKDIR /prometheus
+ENTRYPOINT ["prometheus"]
+END
+}
+
+consul() {
+  bash tests/integration/harness/consul-server.sh
+  build "$1" "$(dirname "$(PATH=build/consul:$PATH type -P consul)")" <<END
+COPY consul /bin/
+ENTRYPOINT ["consul"]
+END
+}
+
+for kind in debian redis consul prometheus grafana; do
+  name=$(name_of "${kind^^}_IMAGE")
+  if there "$name"; then
+    continue
+  elif declare -F "$kind" >/dev/null; then
+    "$kind" "$name"
+    say "$name: made from Debian's packages"
+  else
+    say "$name: neither a registry nor a package of Debian's has it"
+    echo "$name"
+  fi
+done
