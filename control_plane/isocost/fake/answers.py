@@ -7,15 +7,22 @@ import json
 import random
 import time
 from collections.abc import Mapping
+from http.client import responses
 
 from isocost.fake.hardware import Hardware
 from isocost.fake.prompt import BYTES_PER_TOKEN
 from isocost.fake.requests import CompletionRequest
 
 DONE = b"data: [DONE]\n\n"
-#: Enough text for a piece of an answer without building it again; longer pieces repeat it.
+#: Enough text for most answers without building it again; longer ones repeat it.
 _TEXT_TOKENS = 4096
-_ERROR_TYPES = {400: "BadRequestError", 404: "NotFoundError", 413: "BadRequestError"}
+#: vLLM's names of what it refuses itself; any other status goes by its phrase.
+_ERROR_TYPES = {
+    400: "BadRequestError",
+    404: "NotFoundError",
+    413: "BadRequestError",
+    500: "InternalServerError",
+}
 _GOES_ON = b',"logprobs":null,"finish_reason":null}]}\n\n'
 _ENDS = b',"logprobs":null,"finish_reason":"length"}]}\n\n'
 
@@ -49,7 +56,7 @@ class Answer:
     def whole(self, cached_tokens: int) -> bytes:
         """``cached_tokens`` of the prompt were found in the prefix cache."""
         tokens = self._request.output_tokens
-        text = self._piece(tokens)
+        text = self._between(0, tokens)
         content = (
             {"message": {"role": "assistant", "content": text}}
             if self._request.chat
@@ -73,16 +80,18 @@ class Answer:
         return data + DONE
 
     def _event(self, tokens: int, after: bytes) -> bytes:
-        piece = self._piece(tokens - self._told).encode()
+        piece = self._between(self._told, tokens).encode()
         first, self._told = self._told == 0, tokens
         if not self._request.chat:
             return b'%b"text":"%b"%b' % (self._before, piece, after)
         role = b'"role":"assistant",' if first else b""
         return b'%b"delta":{%b"content":"%b"}%b' % (self._before, role, piece, after)
 
-    def _piece(self, tokens: int) -> str:
-        size = tokens * BYTES_PER_TOKEN
-        return (self._text * (1 + size // len(self._text)))[:size]
+    def _between(self, first: int, last: int) -> str:
+        """The text of the answer from one token to another."""
+        start = first * BYTES_PER_TOKEN % len(self._text)
+        end = start + (last - first) * BYTES_PER_TOKEN
+        return (self._text * (1 + end // len(self._text)))[start:end]
 
     def _usage(self, tokens: int, cached_tokens: int) -> dict[str, object]:
         prompt = self._request.prompt.tokens
@@ -109,6 +118,7 @@ def model_list(served: Mapping[str, Hardware]) -> bytes:
         {
             "id": name,
             "object": "model",
+            "created": int(time.time()),
             "owned_by": "isocost",
             "root": hardware.model.name,
             "max_model_len": hardware.max_length_tokens,
@@ -119,7 +129,7 @@ def model_list(served: Mapping[str, Hardware]) -> bytes:
 
 
 def _error(status: int, message: str, field: str | None) -> dict[str, object]:
-    kind = _ERROR_TYPES.get(status, "InternalServerError")
+    kind = _ERROR_TYPES.get(status) or responses.get(status, "Error")
     return {"error": {"message": message, "type": kind, "param": field, "code": status}}
 
 

@@ -186,7 +186,9 @@ async def test_an_unknown_path_is_answered_in_the_same_shape(node: NodeClient) -
 
 async def test_models_and_health(node: NodeClient) -> None:
     status, text = await node.get("/v1/models")
-    assert status == 200 and json.loads(text)["data"][0]["id"] == MODEL
+    (model,) = json.loads(text)["data"]
+    assert status == 200 and model["id"] == MODEL
+    assert type(model["created"]) is int
     assert await node.get("/health") == (200, "")
 
 
