@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -34,6 +35,14 @@ class SourceGauges:
     refused: int
 
 
+class NodeStanding(NamedTuple):
+    """Where a node is and how it stands; state and reason are fixed words."""
+
+    rack: str
+    state: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class DiscoveryGauges:
     """How discovery is. Sources are named in the configuration: there are few."""
@@ -50,8 +59,10 @@ class FleetGauges:
     """What is read at the moment of a scrape: per node, per state, per reason, and totals."""
 
     nodes: Sequence[str]
-    #: By gauge, in the order of the nodes; nothing while there is no node.
+    #: By gauge or counter, in the order of the nodes; nothing while there is no node.
     columns: Mapping[str, Sequence[float]]
+    #: In the order of the nodes.
+    standings: Sequence[NodeStanding]
     states: Mapping[str, int]
     #: By signal: nodes by what is known of it (measured, stale, ...).
     signals: Mapping[str, Mapping[str, int]]
@@ -61,6 +72,7 @@ class FleetGauges:
     guards: Mapping[str, int]
     #: Signals that the policy works with and no node tells.
     missing_inputs: Sequence[str]
+    policy: str
     decisions: Mapping[str, int]
     #: Changes of state so far, by (from, to, reason): states and reasons are fixed words.
     transitions: Mapping[tuple[str, str, str], int]
@@ -78,6 +90,8 @@ class FleetGauges:
     subscribers: int
     #: When the last table was built; None before the first.
     table_unix_s: float | None
+    #: By quantile; empty before any client had two tables.
+    push_interval_s: Mapping[str, float]
     discovery: DiscoveryGauges
 
 
@@ -91,6 +105,17 @@ _NODE_GAUGES: Sequence[tuple[str, str]] = (
     ("token_seconds", "Learned seconds per pending prompt token; NaN while not learned."),
     ("share_factor", "Part of its share that the node's state and answers leave it, in [0,1]."),
     ("health", "Part of its share that the node's hardware leaves it, in [0,1]."),
+    ("first_byte_seconds", "Mean time to the first byte at the gateways; NaN before any."),
+    ("output_token_seconds", "Mean time per output token at the gateways; NaN before any."),
+    ("sample_age_seconds", "Age of its agent's last report; NaN without an agent."),
+)
+#: Of what the gateways saw since the node was first seen. A family each, and not one with a label:
+#: a family is written at once, and holds the loop up as long as it is large.
+_NODE_COUNTERS: Sequence[tuple[str, str]] = (
+    ("requests", "Requests that the gateways sent to it."),
+    ("good_answers", "Answers that did not fail; 4xx are the client's."),
+    ("failures", "5xx, resets and refused connections, also where a retry hid them."),
+    ("rate_limited", "Requests that it answered with 429."),
 )
 
 
@@ -124,11 +149,7 @@ def _by(label: str, counts: Mapping[str, float], name: str, text: str) -> Metric
 
 
 def _families(fleet: FleetGauges) -> Iterator[Metric]:
-    for key, text in _NODE_GAUGES:
-        family = GaugeMetricFamily(f"isocost_node_{key}", text, labels=["node"])
-        for name, value in zip(fleet.nodes, fleet.columns.get(key, ()), strict=True):
-            family.add_metric([name], value)
-        yield family
+    yield from _of_nodes(fleet)
     yield _by("state", fleet.states, "isocost_nodes", "Nodes by state.")
     signals = GaugeMetricFamily(
         "isocost_signal_nodes",
@@ -158,6 +179,9 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         "isocost_guarded_nodes",
         "Nodes whose numbers a guard does not believe, or a part of them.",
     )
+    policy = GaugeMetricFamily("isocost_policy_info", "1, with the policy.", labels=["policy"])
+    policy.add_metric([fleet.policy], 1.0)
+    yield policy
     yield _by(
         "reason",
         fleet.decisions,
@@ -178,6 +202,12 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
             "When the last table was built, in unix seconds.",
             value=fleet.table_unix_s,
         )
+    yield _by(
+        "quantile",
+        fleet.push_interval_s,
+        "isocost_push_interval_seconds",
+        "Time between two tables of one client, over the last ones of all that are connected.",
+    )
     yield GaugeMetricFamily("isocost_envoys", "Envoys that report.", value=fleet.envoys)
     live = GaugeMetricFamily(
         "isocost_envoy_workers_live",
@@ -231,6 +261,24 @@ def _families(fleet: FleetGauges) -> Iterator[Metric]:
         value=fleet.invalid_streams,
     )
     yield from _discovery(fleet.discovery)
+
+
+def _of_nodes(fleet: FleetGauges) -> Iterator[Metric]:
+    kinds = ((GaugeMetricFamily, _NODE_GAUGES), (CounterMetricFamily, _NODE_COUNTERS))
+    for kind, metrics in kinds:
+        for key, text in metrics:
+            family = kind(f"isocost_node_{key}", text, labels=["node"])
+            for name, value in zip(fleet.nodes, fleet.columns.get(key, ()), strict=True):
+                family.add_metric([name], value)
+            yield family
+    standing = GaugeMetricFamily(
+        "isocost_node_state",
+        "1, with the state that the node is in and the reason.",
+        labels=["node", *NodeStanding._fields],
+    )
+    for name, now in zip(fleet.nodes, fleet.standings, strict=True):
+        standing.add_metric([name, *now], 1.0)
+    yield standing
 
 
 def _discovery(discovery: DiscoveryGauges) -> Iterator[Metric]:

@@ -7,7 +7,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ from isocost.config import Policy
 from isocost.discovery.registry import Registry
 from isocost.discovery_status import discovery_gauges, unresolved_rows
 from isocost.manual import Manual, json_of
-from isocost.metrics import FleetGauges
+from isocost.metrics import FleetGauges, NodeStanding
 from isocost.model import Signal
 from isocost.node_signals import node_signals
 from isocost.observe.fleet import FleetObserver
@@ -306,6 +306,8 @@ def fleet_gauges(
     latest = pipeline.latest
     envoys = observer.envoys()
     columns = {}
+    standings: Sequence[NodeStanding] = ()
+    intervals = ads.push_interval_ms()
     findings = _findings(latest.decision.state.hardware if latest else None)
     signals: Mapping[str, Mapping[str, int]] = {}
     if latest is not None:
@@ -323,15 +325,31 @@ def fleet_gauges(
             "token_seconds": np.where(costs.token.known, costs.token.value, np.nan).tolist(),
             "share_factor": latest.decision.state.factor.tolist(),
             "health": latest.decision.health.tolist(),
+            "first_byte_seconds": (observed.first_byte.mean_ms / 1e3).tolist(),
+            "output_token_seconds": (observed.tpot.mean_ms / 1e3).tolist(),
+            "sample_age_seconds": [
+                math.nan if sample is None else age_s
+                for sample, age_s in zip(latest.samples, latest.ages_s.tolist(), strict=True)
+            ],
+            "requests": observed.total.started.tolist(),
+            "good_answers": observed.total.good.tolist(),
+            "failures": observed.total.failed.tolist(),
+            "rate_limited": observed.total.rate_limited.tolist(),
         }
+        standings = [
+            NodeStanding(node.rack, standing.state.name.lower(), standing.reason.value)
+            for node, standing in zip(latest.nodes, latest.decision.state.standings, strict=True)
+        ]
     return FleetGauges(
         nodes=tuple(node.name for node in pipeline.nodes),
         columns=columns,
+        standings=standings,
         states=pipeline.states(),
         signals=signals,
         findings=findings,
         guards=_guards(latest),
         missing_inputs=missing_inputs(signals, policy),
+        policy=policy,
         decisions=dict(vars(observer.decisions)),
         transitions=dict(pipeline.transitions),
         envoys=len(envoys),
@@ -348,6 +366,9 @@ def fleet_gauges(
         invalid_streams=ads.invalid_streams,
         subscribers=len(ads.clients()),
         table_unix_s=None if latest is None else latest.at_unix_s,
+        push_interval_s={}
+        if intervals is None
+        else {"0.5": intervals.p50_ms / 1e3, "0.99": intervals.p99_ms / 1e3},
         discovery=discovery_gauges(registry.state(time.monotonic())),
     )
 

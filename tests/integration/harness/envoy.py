@@ -18,14 +18,14 @@ from tests.integration.harness.wait import wait_until
 
 
 class Envoy(Process):
-    """``url`` is where its listener is or will be."""
+    """``url`` is where its listener is or will be, ``admin_url`` its admin page."""
 
     def __init__(self, data: dict[str, Any], folder: Path, concurrency: int = 1) -> None:
         config = folder / "envoy.yaml"
         config.write_text(yaml.safe_dump(data, sort_keys=False))
         (listener,) = data["static_resources"]["listeners"]
         self.url = f"http://127.0.0.1:{_port(listener['address'])}"
-        self._admin_url = f"http://127.0.0.1:{_port(data['admin']['address'])}"
+        self.admin_url = f"http://127.0.0.1:{_port(data['admin']['address'])}"
         command = [str(find_envoy()), "--config-path", str(config), "--log-level", "warning"]
         # Several Envoys side by side, and an access log that does not wait for 64 KB.
         command += ["--disable-hot-restart", "--file-flush-interval-msec", "50"]
@@ -61,7 +61,7 @@ class Envoy(Process):
     async def _admin(self, path: str) -> str:
         async with (
             aiohttp.ClientSession() as session,
-            session.get(self._admin_url + path) as response,
+            session.get(self.admin_url + path) as response,
         ):
             return await response.text()
 

@@ -80,11 +80,13 @@ class FakeNode:
 class Fleet:
     """Started part by part, so that tests can choose the order. ``dispersion`` is the filter's cap
     on bursts, ``model`` the one that short completions ask for; ``consul``, if there is one, is
-    where agents register and what the control plane follows.
+    where agents register and what the control plane follows; ``agent_http`` is where the agent
+    shows its metrics, None = nowhere.
     """
 
     dispersion = True
     consul: str | None = None
+    agent_http: str | None = None
     model = MODEL
 
     def __init__(
@@ -140,7 +142,7 @@ class Fleet:
     def start_agent_of(self, name: str, nodes: Iterable[FakeNode], config_file: Path) -> Process:
         config = {
             "name": name,
-            "http": None,
+            "http": self.agent_http,
             "control_plane": f"127.0.0.1:{self.grpc_port}",
             **agent_keys(self.machine),
             **self._consul_keys(),

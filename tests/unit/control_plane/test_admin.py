@@ -15,7 +15,13 @@ from isocost.config import ControlPlaneConfig
 from isocost.config_source import built_in
 from isocost.errors import RejectedError, StateError
 from isocost.manual import Note
-from isocost.metrics import ControlPlaneMetrics, DiscoveryGauges, FleetGauges, SourceGauges
+from isocost.metrics import (
+    ControlPlaneMetrics,
+    DiscoveryGauges,
+    FleetGauges,
+    NodeStanding,
+    SourceGauges,
+)
 from isocost.reload import Reload
 
 
@@ -38,12 +44,21 @@ class FakeSubject:
                 "token_seconds": [1e-4],
                 "share_factor": [0.5],
                 "health": [0.25],
+                "first_byte_seconds": [0.25],
+                "output_token_seconds": [math.nan],
+                "sample_age_seconds": [0.125],
+                "requests": [11],
+                "good_answers": [10],
+                "failures": [1],
+                "rate_limited": [0],
             },
+            standings=[NodeStanding("rack-1", "serving", "ok")],
             states={"serving": 1, "lost": 0},
             signals={"kv_usage": {"measured": 0, "absent": 1}},
             findings={"xid_fatal": 2, "gpu_lost": 0},
             guards={"clock_skew": 1, "frozen": 0},
             missing_inputs=["kv_usage"],
+            policy="equal_cost",
             decisions={"picked": 7},
             transitions={("serving", "ejected", "failures"): 2},
             envoys=2,
@@ -56,6 +71,7 @@ class FakeSubject:
             output_tokens=8,
             subscribers=4,
             table_unix_s=1.79e9,
+            push_interval_s={"0.5": 0.2, "0.99": 0.25},
             discovery=DiscoveryGauges(
                 sources={"file": SourceGauges(math.nan, math.nan, error=True, held=0, refused=4)},
                 conflicts=3,
@@ -160,6 +176,16 @@ async def test_metrics_have_nodes_states_and_reasons(url: str, session: ClientSe
     assert "isocost_discovery_stale_names 1.0" in lines
     assert "isocost_discovery_unreachable_nodes 6.0" in lines
     assert "isocost_tick_errors_total 0.0" in lines
+    assert 'isocost_node_state{node="a",rack="rack-1",reason="ok",state="serving"} 1.0' in lines
+    assert 'isocost_node_requests_total{node="a"} 11.0' in lines
+    assert 'isocost_node_good_answers_total{node="a"} 10.0' in lines
+    assert 'isocost_node_failures_total{node="a"} 1.0' in lines
+    assert 'isocost_node_rate_limited_total{node="a"} 0.0' in lines
+    assert 'isocost_node_first_byte_seconds{node="a"} 0.25' in lines
+    assert 'isocost_node_output_token_seconds{node="a"} NaN' in lines
+    assert 'isocost_node_sample_age_seconds{node="a"} 0.125' in lines
+    assert 'isocost_policy_info{policy="equal_cost"} 1.0' in lines
+    assert 'isocost_push_interval_seconds{quantile="0.99"} 0.25' in lines
     assert 'isocost_node_share_factor{node="a"} 0.5' in lines
     assert 'isocost_node_health{node="a"} 0.25' in lines
     assert 'isocost_health_findings{row="xid_fatal"} 2.0' in lines

@@ -267,6 +267,40 @@ async def test_a_dead_worker_and_stale_choices_are_shown_while_their_envoy_repor
     assert "isocost_stale_choices_total 7.0" in lines
 
 
+async def test_what_the_gateways_saw_of_a_node_and_how_it_stands_is_in_the_metrics() -> None:
+    made = daemon(None)
+    now_s = time.monotonic() + 1.0
+    seen = NodeObservation(
+        A.id,
+        started=9,
+        succeeded=4,
+        client_errors=1,
+        rate_limited=1,
+        server_errors=2,
+        failed_attempts=1,
+        first_byte_count=2,
+        first_byte_ms_sum=500.0,
+        tpot_count=2,
+        tpot_ms_sum=40.0,
+    )
+    made._observer.apply(Batch("edge-1", 1, 1, (seen,)), now_s)
+    await made.drain("b", True, NOTE)
+    made._pipeline.tick(now_s, 1_790_000_002_000)
+    lines = (await made.metrics_page()).decode().splitlines()
+    assert 'isocost_node_requests_total{node="a"} 9.0' in lines
+    assert 'isocost_node_good_answers_total{node="a"} 5.0' in lines
+    assert 'isocost_node_failures_total{node="a"} 3.0' in lines
+    assert 'isocost_node_rate_limited_total{node="a"} 1.0' in lines
+    assert 'isocost_node_first_byte_seconds{node="a"} 0.25' in lines
+    assert 'isocost_node_output_token_seconds{node="a"} 0.02' in lines
+    assert 'isocost_node_requests_total{node="b"} 0.0' in lines
+    assert 'isocost_node_first_byte_seconds{node="b"} NaN' in lines
+    (state,) = [line for line in lines if line.startswith('isocost_node_state{node="b"')]
+    assert f'rack="{B.rack}"' in state and 'state="draining"' in state
+    # No client has had two tables.
+    assert not any(line.startswith("isocost_push_interval_seconds{") for line in lines)
+
+
 async def test_why_answers_ended_and_their_tokens_are_shown_also_while_there_are_none() -> None:
     made = daemon(None)
     assert made.status()["answers"] == {"stop": 0, "length": 0, "tool": 0, "other": 0}
