@@ -65,7 +65,7 @@ async def everything_exported(
 ) -> dict[str, Set[str]]:
     """By metric its labels in Prometheus, of every job of prometheus.yml but Prometheus itself."""
     exported: defaultdict[str, set[str]] = defaultdict(set, ALERTS)
-    jobs = yaml.safe_load((COMPOSE / "prometheus.yml").read_text())["scrape_configs"]
+    jobs = yaml.safe_load((COMPOSE / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
     assert {job["job_name"] for job in jobs} == {*targets, "prometheus"}
     for job in jobs:
         added = {"job", "instance"}.union(
@@ -131,7 +131,7 @@ def column_problems(panel: Mapping[str, Any], columns: Set[str]) -> Iterator[str
 
 def alert_problems(exported: Exported) -> Iterator[str]:
     """Rules that do not fit, and texts that name labels that are not there."""
-    for group in yaml.safe_load((COMPOSE / "alerts.yml").read_text())["groups"]:
+    for group in yaml.safe_load((COMPOSE / "prometheus" / "alerts.yml").read_text())["groups"]:
         for rule in group["rules"]:
             labels, problem = checked(rule["expr"], exported)
             named = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))

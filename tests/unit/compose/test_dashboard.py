@@ -22,7 +22,7 @@ PANELS = list(panels(LOADED))
 DRAWN = [panel for panel in PANELS if panel["type"] != "row"]
 RULES = [
     rule
-    for group in yaml.safe_load((COMPOSE / "alerts.yml").read_text())["groups"]
+    for group in yaml.safe_load((COMPOSE / "prometheus" / "alerts.yml").read_text())["groups"]
     for rule in group["rules"]
 ]
 WIDTH = 24
@@ -75,7 +75,7 @@ def test_everything_asks_the_data_source_that_is_provisioned() -> None:
     asking += [target for panel in DRAWN for target in panel["targets"]]
     assert all(item["datasource"] == provisioned for item in asking)
     # Grafana derives the window of its rates from it.
-    scraped = yaml.safe_load((COMPOSE / "prometheus.yml").read_text())["global"]
+    scraped = yaml.safe_load((COMPOSE / "prometheus" / "prometheus.yml").read_text())["global"]
     assert source["jsonData"]["timeInterval"] == scraped["scrape_interval"] == "5s"
 
 
@@ -95,4 +95,4 @@ def test_every_alert_has_a_query_a_severity_and_a_text() -> None:
 
 
 def test_prometheus_reads_these_rules() -> None:
-    assert yaml.safe_load((COMPOSE / "prometheus.yml").read_text())["rule_files"] == ["alerts.yml"]
+    assert yaml.safe_load((COMPOSE / "prometheus" / "prometheus.yml").read_text())["rule_files"] == ["alerts.yml"]
