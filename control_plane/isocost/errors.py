@@ -86,6 +86,10 @@ class StartError(IsocostError):
     """Something needed at start is missing or taken: a port, a binary, a file."""
 
 
+class NodeAwayError(StartError):
+    """A node that something is wanted of does not answer; it may later."""
+
+
 class OutputError(IsocostError):
     """The standard output could not be written; ``reader_gone``: nobody reads it any more."""
 

@@ -14,8 +14,9 @@ def hold() -> None:
     # Not SIG_IGN, which programs that it starts would inherit.
     signal.signal(signal.SIGHUP, lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _end)
+        signal.signal(number, end)
 
 
-def _end(_number: int, _frame: FrameType | None) -> None:
+def end(_number: int, _frame: FrameType | None) -> None:
+    """A handler that ends the process with exit code 0."""
     sys.exit(0)

@@ -176,7 +176,7 @@ class Course:
         monotonic clock or an interrupt."""
         while problems := await fault_orders.clear(self._session, orders):
             if self._stopped or time.monotonic() > back_s:
-                self._problems += problems
+                self._problems += [str(problem) for problem in problems]
                 return
             waiting = f"{self._name(turn)} waiting for the end of a fault".strip()
             display.update(self._elapsed_s(), Counts.of(*self._replays), (), waiting)

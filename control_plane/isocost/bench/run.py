@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import resource
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +28,7 @@ from isocost.bench.progress import display_for
 from isocost.bench.report import Report, TargetInfo, TraceInfo
 from isocost.bench.rounds import RoundResults, schedule, slices
 from isocost.bench.scenario import Scenario, read_scenario
+from isocost.bench.stop_signals import stopping_on_signals
 from isocost.bench.summary import print_comparison, print_machine, print_report, say
 from isocost.bench.target import Target, require_listening
 from isocost.errors import RejectedError, StartError
@@ -116,7 +115,7 @@ async def _measure(
             await ControlPlane(session, options.control_plane).require()
         course = Course(options, turns, scenario, session)
         # From here on: a node must not be left with what was rehearsed.
-        with _stopping_on_signals(course):
+        with stopping_on_signals(lambda _: course.stop()):
             if scenario is not None:
                 await fault_orders.rehearse(session, scenario.rehearsal())
             for line in _plan(options, trace, scenario):
@@ -138,34 +137,6 @@ def _plan(options: BenchOptions, trace: Load, scenario: Scenario | None) -> Iter
                 f"note: --scenario: {fault.fault} of {fault.node} begins after "
                 f"{fault.start_s:g} s, when nothing is sent any more"
             )
-
-
-@contextmanager
-def _stopping_on_signals(course: Course) -> Iterator[None]:
-    """Ctrl-C, `kill` and a closed terminal stop the run once; a second time they end the
-    process."""
-    loop = asyncio.get_running_loop()
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        # `nohup` and the like have it ignored.
-        if signal.getsignal(number) is not signal.SIG_IGN
-    ]
-
-    def stop() -> None:
-        restore()
-        course.stop()
-
-    def restore() -> None:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-    for number in numbers:
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        restore()
 
 
 def _outcome(

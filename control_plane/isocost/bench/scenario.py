@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -25,6 +26,14 @@ _TIMES = ("after_s", "for_s", "down_s")
 _LONGEST_S = 43_200.0
 
 Seconds = Annotated[float, Field(ge=0, le=_LONGEST_S)]
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _base_url(value: str) -> str:
@@ -54,7 +63,7 @@ class FaultSettings(StrictSettings):
 
 
 class Scenario(StrictSettings):
-    """Times are seconds from the start of the trace that is sent."""
+    """Times are seconds from the start of the trace that is sent, or of the orders without one."""
 
     nodes: dict[Name, Annotated[str, AfterValidator(_base_url)]] = Field(min_length=1)
     faults: list[FaultSettings] = Field(min_length=1)
@@ -72,6 +81,11 @@ class Scenario(StrictSettings):
                 FieldError(f"{place}.{key}", value, "start_s and end_s say when")
                 for key, value in fault.parameters.items()
                 if key in _TIMES
+            ]
+            errors += [
+                FieldError(f"{place}.{key}", value, "a node takes only what JSON has")
+                for key, value in fault.parameters.items()
+                if not _is_json(value)
             ]
         return errors
 
@@ -103,12 +117,15 @@ class Scenario(StrictSettings):
             orders.setdefault(self.nodes[fault.node], []).append(order)
         return orders
 
+    def whole(self) -> dict[str, list[dict[str, Any]]]:
+        """Orders of all faults at once."""
+        return self.orders(Slice(0.0, _LONGEST_S, ()), last=True)
+
     def rehearsal(self) -> dict[str, list[dict[str, Any]]]:
         """Orders of the whole scenario for so late that they are taken back before they begin."""
-        whole = Slice(0.0, _LONGEST_S, ())
         return {
             url: [{**order, "after_s": order["after_s"] + _LONGEST_S} for order in orders]
-            for url, orders in self.orders(whole, last=True).items()
+            for url, orders in self.whole().items()
         }
 
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "agent": "isocost.cli.agent",
     "fake-node": "isocost.cli.fake_node",
     "bench": "isocost.cli.bench",
+    "chaos": "isocost.cli.chaos",
     "status": "isocost.cli.status",
     "nodes": "isocost.cli.nodes",
     "drain": "isocost.cli.drain",

@@ -432,7 +432,7 @@ async def test_a_node_that_does_not_take_its_fault_ends_the_run_before_any_load(
     chat = Chat()
     async with fault_node() as node, server(chat.handle) as url:
         node.status = 400
-        with pytest.raises(StartError, match=r"--scenario: .*HTTP 400"):
+        with pytest.raises(StartError, match=r"does not take the order: HTTP 400"):
             await run(options(tmp_path, url, scenario=scenario(tmp_path, node.url)))
     assert chat.prompts == []
 
@@ -522,7 +522,9 @@ async def test_a_node_that_stays_away_ends_the_comparison_with_what_was_measured
     async with fault_node() as node, server(Chat().handle) as url:
         node.away = 10**9
         chosen = options(tmp_path, url, url, rounds=2, scenario=scenario(tmp_path, node.url))
-        with pytest.raises(StartError, match=rf"left a fault behind: {node.url} does not answer"):
+        with pytest.raises(
+            StartError, match=rf"left a fault behind: node {node.url} does not answer"
+        ):
             await run_bench(chosen, Console(file=shown, width=200, color_system=None))
     data = report(tmp_path)
     assert data["interrupted"] is True
@@ -540,7 +542,7 @@ async def test_a_later_turn_whose_faults_are_refused_costs_no_turn_before(tmp_pa
 
         async with server(Chat(answer).handle) as url:
             chosen = options(tmp_path, url, url, rounds=2, scenario=scenario(tmp_path, node.url))
-            with pytest.raises(StartError, match=r"could not begin: --scenario: .*HTTP 503"):
+            with pytest.raises(StartError, match=r"could not begin: node .*HTTP 503"):
                 await run(chosen)
     targets = report(tmp_path)["targets"]
     assert sum(of["requests"]["ok"] for of in targets.values()) == REQUESTS // 2

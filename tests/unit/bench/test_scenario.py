@@ -78,6 +78,8 @@ def test_the_rehearsal_is_the_whole_scenario_hours_later(tmp_path: Path) -> None
         (GOOD.replace("start_s: 12.5", "start_s: 50000"), "faults.1.start_s: 50000"),
         (GOOD.replace("fault: hang,", ""), "faults.1.fault: it is required"),
         (GOOD.replace("factor: 3", "for_s: 3"), "faults.0.for_s: 3 .* start_s and end_s say"),
+        (GOOD.replace("factor: 3", "factor: 2024-01-01"), "faults.0.factor: a date .* JSON"),
+        (GOOD.replace("factor: 3", "factor: .inf"), "faults.0.factor: inf"),
         (GOOD.replace(f'"{N2}"', '"127.0.0.1:18102"'), "nodes.n2: '127.0.0.1:18102'"),
         (GOOD.replace(N2, N2 + "/x"), "nodes.n2: .* a node's URL"),
         (GOOD.replace(N2, N2 + "?a=b"), "nodes.n2: .* a node's URL"),
