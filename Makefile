@@ -65,6 +65,10 @@ test-rust:
 test-python: $(VENV)/.installed filter-trap fake-nvml consul-server
 	$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: compose-test
+compose-test: $(VENV)/.installed ## docker-compose.yml on this machine's Docker engine: built, under load with kills, taken down
+	$(BIN)/python -m pytest -s -x tests/compose
+
 .PHONY: fuzz
 fuzz: ## feed what reads bytes with random and mutated bytes, ten minutes each; a failure tells its seed
 	cd filter && ISOCOST_FUZZ_S=$${ISOCOST_FUZZ_S:-600} $(FUZZ) -- --nocapture

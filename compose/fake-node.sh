@@ -14,8 +14,8 @@ trap stop EXIT
 isocost fake-node --name "$NODE" --listen 0.0.0.0:8000 --machine "$MACHINE" \
   --model "$MODEL" --gpu-kind "$GPU_KIND" &
 
-# An agent is told the UUIDs of its GPUs, as `nvidia-smi -L` lists them on a real machine.
-until gpus=$(sed -n 's/^gpus=//p' "$MACHINE/nvml/$NODE" 2>/dev/null) && [[ $gpus ]]; do
+# An agent is told the UUID of its GPU, as `nvidia-smi -L` lists it on a real machine.
+until gpu=$(sed -n "s/^gpus=/GPU-/p" "$MACHINE/nvml/$NODE" 2>/dev/null) && [[ $gpu ]]; do
   ((SECONDS < START_S)) || { echo "fake-node: no engine after $START_S s" >&2; exit 3; }
   [[ $(jobs -r) ]] || exit 3
   sleep 0.1
@@ -37,7 +37,7 @@ nodes:
   gpu_kind: $GPU_KIND
   models: [{name: $MODEL, kv_bytes_per_token: $KV_BYTES_PER_TOKEN}]
   metrics_url: http://127.0.0.1:8000/metrics
-  gpus: [$gpus]
+  gpus: [$gpu]
   network: [$NODE]
   clock_url: http://127.0.0.1:8000/fake/telemetry
 END

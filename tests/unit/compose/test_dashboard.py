@@ -95,4 +95,6 @@ def test_every_alert_has_a_query_a_severity_and_a_text() -> None:
 
 
 def test_prometheus_reads_these_rules() -> None:
-    assert yaml.safe_load((COMPOSE / "prometheus" / "prometheus.yml").read_text())["rule_files"] == ["alerts.yml"]
+    assert yaml.safe_load((COMPOSE / "prometheus" / "prometheus.yml").read_text())[
+        "rule_files"
+    ] == ["alerts.yml"]
