@@ -29,6 +29,7 @@ from isocost.metrics import ControlPlaneMetrics
 from isocost.node_signals import node_signals
 from isocost.observe.fleet import FleetObserver
 from isocost.open_streams import OpenStreams
+from isocost.output import named
 from isocost.pipeline import Pipeline
 from isocost.push import observation_service
 from isocost.push.ads import AdsService
@@ -327,7 +328,7 @@ class ControlPlane:
 def _named(names: Sequence[str]) -> str:
     if not names:
         return "it is empty"
-    return f"it has {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
+    return f"it has {named(names)}"
 
 
 def _kind(error: Exception) -> tuple[type[Exception], str, int]:

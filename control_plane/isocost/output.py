@@ -6,10 +6,18 @@ import contextlib
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO, cast
 
 from isocost.errors import OutputError
+
+#: So many names are enough in one line.
+_NAMED = 20
+
+
+def named(names: Sequence[str]) -> str:
+    """The names as text, as many as are enough; empty without any."""
+    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 def printable(text: str) -> str:

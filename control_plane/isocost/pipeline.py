@@ -18,6 +18,7 @@ from isocost.guard_log import GuardLog
 from isocost.manual import Manual
 from isocost.model import Node, NodeSample, NodeState
 from isocost.observe.fleet import FleetObserver, Observed, with_parts
+from isocost.output import named
 from isocost.push.cache import Cache
 from isocost.push.estimates import EstimatesSource
 from isocost.push.fleet import (
@@ -353,8 +354,7 @@ class Pipeline:
         known = [node.name for node in self.nodes]
         if name in known or name in self.manual.nodes:
             return
-        listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-        raise RejectedError(f"there is no node {name!r}; known: {listed or 'none'}")
+        raise RejectedError(f"there is no node {name!r}; known: {named(known) or 'none'}")
 
     def states(self) -> dict[str, int]:
         """Nodes by state, every state named."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,8 @@ from isocost.config import ControlPlaneConfig
 from isocost.model import SignalState
 from isocost.pipeline import Latest
 from isocost.score.columns import Column, Floats
-from isocost.weight.decide import LATENCY_DECAY_S
+from isocost.weight.by_model import ByModel
+from isocost.weight.decide import LATENCY_DECAY_S, Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +44,18 @@ class Term:
 
 
 def why(latest: Latest, index: int, config: ControlPlaneConfig) -> dict[str, object]:
-    """The numbers of the table's node ``index`` as plain data. The contributions multiply to the
-    weight and the share, and add up to the entropy and the time, where nothing is set by hand.
+    """The numbers of the node ``index`` as plain data. The contributions multiply to the weight and
+    the share, and add up to the entropy and the time, where nothing is set by hand.
+
+    ``share`` and ``predicted_s`` are of the node's first model. Where it has several,
+    ``by_model`` has what the table has of each: its weight, share and time. The entropy is the
+    node's.
     """
     state = latest.decision.state
     standing = state.standings[index]
-    parts: dict[str, tuple[float, list[Term]]] = {
-        "weight": _weight(latest, index, config),
-        "entropy": _entropy(latest, index),
-        "share": _share(latest, index),
-        "predicted_s": _time(latest, index),
-    }
+    rows = latest.by_model.rows
+    first, *others = np.flatnonzero(rows.node_of == index).tolist()
+    several = [first, *others] if others else []
     return {
         "name": latest.nodes[index].name,
         "policy": config.filter.policy,
@@ -62,15 +64,27 @@ def why(latest: Latest, index: int, config: ControlPlaneConfig) -> dict[str, obj
         "guards": latest.scored.names(index),
         "late_ms": _known_ms(latest.scored.jitter.rise_s[index]),
         "late_limit_ms": _known_ms(latest.scored.jitter.limit_s[index]),
-        **{
-            name: {"value": _finite(value), "terms": [term.json() for term in terms]}
-            for name, (value, terms) in parts.items()
-        },
+        "weight": _weight(latest.decision, index, config),
+        "entropy": _entropy(latest, index),
+        "share": _share(latest.by_model, first),
+        "predicted_s": _time(latest, first),
+        "by_model": [
+            {
+                "model": rows.nodes[row].models[0].name,
+                "weight": _weight(latest.by_model.decision, row, config),
+                "share": _share(latest.by_model, row),
+                "predicted_s": _time(latest, row),
+            }
+            for row in several
+        ],
     }
 
 
-def _weight(latest: Latest, index: int, config: ControlPlaneConfig) -> tuple[float, list[Term]]:
-    decision = latest.decision
+def _part(value: float, terms: Sequence[Term]) -> dict[str, object]:
+    return {"value": _finite(value), "terms": [term.json() for term in terms]}
+
+
+def _weight(decision: Decision, index: int, config: ControlPlaneConfig) -> dict[str, object]:
     best = int(np.argmax(decision.weight))
     factor_per_ms = config.weight.latency_factor_per_ms
     free, pcie = decision.free_share, decision.pcie_utilisation
@@ -89,10 +103,10 @@ def _weight(latest: Latest, index: int, config: ControlPlaneConfig) -> tuple[flo
         _known_factor("health", decision.health, index, best),
         _known_factor("node_state", decision.state.factor, index, best),
     ]
-    return float(decision.weight[index]), terms
+    return _part(float(decision.weight[index]), terms)
 
 
-def _entropy(latest: Latest, index: int) -> tuple[float, list[Term]]:
+def _entropy(latest: Latest, index: int) -> dict[str, object]:
     decision = latest.decision
     telemetry, terms = decision.telemetry, decision.entropy_terms
     ages_s, age = float(latest.scored.open_ages_s[index]), float(terms.age[index])
@@ -113,26 +127,24 @@ def _entropy(latest: Latest, index: int) -> tuple[float, list[Term]]:
     raised = entropy - float(terms.total[index])
     factor = float(decision.state.factor[index] * decision.health[index])
     summands.append(Term("node_state", factor, "measured", 0.0, factor, raised))
-    return entropy, summands
+    return _part(entropy, summands)
 
 
-def _share(latest: Latest, index: int) -> tuple[float, list[Term]]:
-    best = int(np.argmax(latest.capacity))
+def _share(by_model: ByModel, row: int) -> dict[str, object]:
+    best = int(np.argmax(by_model.capacity))
     terms = [
-        _known_factor("speed", latest.speed, index, best),
-        _known_factor("health", latest.decision.health, index, best),
-        _known_factor("node_state", latest.decision.state.factor, index, best),
+        _known_factor("speed", by_model.speed, row, best),
+        _known_factor("health", by_model.decision.health, row, best),
+        _known_factor("node_state", by_model.decision.state.factor, row, best),
     ]
-    return float(latest.capacity[index]), terms
+    return _part(float(by_model.capacity[row]), terms)
 
 
-def _time(latest: Latest, index: int) -> tuple[float, list[Term]]:
-    """Of a node with several models the first one's: each has a prediction of its own."""
-    costs, row = latest.costs, latest.by_model.rows.first[index]
-    observed = latest.by_model.observed
+def _time(latest: Latest, row: int) -> dict[str, object]:
+    costs, observed = latest.by_model.costs, latest.by_model.observed
     known = bool(observed.in_flight_known[row])
-    token_s, request_s = float(costs.token_s[index]), float(costs.request_s[index])
-    speed, speed_state, _ = _read(costs.token, index)
+    token_s, request_s = float(costs.token_s[row]), float(costs.request_s[row])
+    speed, speed_state, _ = _read(costs.token, row)
 
     def gateways(name: str, count: float, seconds: float) -> Term:
         state = "measured" if known else "absent"
@@ -142,9 +154,9 @@ def _time(latest: Latest, index: int) -> tuple[float, list[Term]]:
         Term("own_prompt", speed, speed_state, None, token_s, latest.prompt_tokens * token_s),
         gateways("pending_tokens", float(observed.pending_tokens[row]), token_s),
         gateways("open_requests", float(observed.in_flight[row]), request_s),
-        Term("unseen_queue", None, "derived", None, 1.0, float(costs.extra_s[index])),
+        Term("unseen_queue", None, "derived", None, 1.0, float(costs.extra_s[row])),
     ]
-    return sum(term.contribution for term in terms), terms
+    return _part(sum(term.contribution for term in terms), terms)
 
 
 def _factor(

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from isocost.errors import RejectedError, StartError
+from isocost.output import named
 
 DEFAULT_HTTP = "127.0.0.1:18080"
 _TIMEOUT_S = 5.0
@@ -97,5 +98,4 @@ def require_known(address: str, nodes: Sequence[str]) -> None:
     known = [row["name"] for row in (*answer["nodes"], *answer["unseen"])]
     unknown = [node for node in nodes if node not in known]
     if unknown:
-        listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-        raise RejectedError(f"there is no node {unknown[0]!r}; known: {listed or 'none'}")
+        raise RejectedError(f"there is no node {unknown[0]!r}; known: {named(known) or 'none'}")

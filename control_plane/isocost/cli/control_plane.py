@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
         "state_dir": args.state_dir,
         "filter.policy": args.policy,
     }
-    flags = {field: value for field, value in words.items() if value}
+    # What is given empty is refused like any other wrong value, not left out.
+    flags = {field: value for field, value in words.items() if value is not None}
     asyncio.run(serve(ConfigSource(ControlPlaneConfig, args.config, flags).load()))
     return 0

@@ -11,7 +11,7 @@ from typing import Any
 from isocost.cli.admin_client import add_http_argument, call
 from isocost.cli.columns import aligned
 from isocost.cli.nodes import duration
-from isocost.output import printable
+from isocost.output import named, printable
 
 SUMMARY = "show a control plane: configuration, nodes by state, Envoys, and what they refuse"
 EXAMPLES = """  isocost status
@@ -87,8 +87,7 @@ def _discovery(discovery: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for what in ("unresolved", "stale_names", "unreachable"):
         if count := discovery[f"{what}_count"]:
             entries = [item if isinstance(item, str) else item["name"] for item in discovery[what]]
-            more = ", ..." if count > _SHOWN else ""
-            yield what.replace("_", " "), f"{count}: {', '.join(entries[:_SHOWN])}{more}"
+            yield what.replace("_", " "), f"{count}: {named(entries)}"
 
 
 def _error(held: Mapping[str, Any]) -> str | None:

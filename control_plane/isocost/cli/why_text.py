@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from isocost.cli.columns import aligned
@@ -31,15 +31,20 @@ def why_text(answer: Mapping[str, Any]) -> str:
         )
     elif "jitter" in answer["guards"]:
         lines.append("first tokens: too few lately to tell whether they are late")
-    for key, (title, how) in _PARTS.items():
-        part = answer[key]
-        rows = [_TITLES, *(_row(term) for term in part["terms"])]
-        lines += [
-            "",
-            f"{title} {_cell(part['value'])} {how}",
-            *("  " + row for row in aligned(rows)),
-        ]
+    lines += _tables(answer, ["entropy"] if answer["by_model"] else _PARTS)
+    for of_model in answer["by_model"]:
+        title = f"model {of_model['model']}"
+        lines += ["", title, *_tables(of_model, [key for key in _PARTS if key in of_model])]
     return printable("\n".join(lines))
+
+
+def _tables(of: Mapping[str, Any], parts: Iterable[str]) -> Iterator[str]:
+    for key in parts:
+        (title, how), part = _PARTS[key], of[key]
+        rows = [_TITLES, *(_row(term) for term in part["terms"])]
+        yield ""
+        yield f"{title} {_cell(part['value'])} {how}"
+        yield from ("  " + row for row in aligned(rows))
 
 
 def _row(term: Mapping[str, Any]) -> list[str]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from isocost.discovery.listing import Check, Listing, Source
 from isocost.model import Node
+from isocost.output import named
 from isocost.weight.told import Told
 
 #: Losses that are no further apart add up. A rolling update has its nodes back long before, and a
@@ -21,8 +22,6 @@ from isocost.weight.told import Told
 WINDOW_S = 300.0
 #: More than this part of what was there is not believed.
 MOST = 0.5
-#: So many names are enough to know what happened.
-_NAMED = 20
 
 _TOLD: Mapping[Check, Told] = {
     Check.PASSING: Told.NOTHING,
@@ -177,27 +176,23 @@ class Held:
 
     def _log(self, before: set[str], confirmed: set[str]) -> None:
         if confirmed:
-            log.warning("%s: they are gone indeed: %s", self.name, named(confirmed))
+            log.warning("%s: they are gone indeed: %s", self.name, named(sorted(confirmed)))
         if new := self._doubted.keys() - before:
             log.warning(
                 "%s lost nodes, too many or as one that forgot them, which is not believed: they "
                 "stay until they are seen to be gone: %s",
                 self.name,
-                named(new),
+                named(sorted(new)),
             )
         there = {name for name, entry in self._entries.items() if entry.listed}
         left = {kept.node.name for kept in self.kept if kept.listed} - there - self._doubted.keys()
         if left - confirmed:
-            log.info("%s does not list them any more: %s", self.name, named(left - confirmed))
+            log.info(
+                "%s does not list them any more: %s", self.name, named(sorted(left - confirmed))
+            )
         if before and not self._doubted:
             log.info("%s: nothing that it says of its nodes is doubted any more", self.name)
 
 
 def _due(since_s: float, now_s: float) -> bool:
     return since_s == now_s or now_s - since_s > WINDOW_S
-
-
-def named(names: Iterable[str]) -> str:
-    """The names as text, as many as are enough."""
-    ordered = sorted(names)
-    return ", ".join(ordered[:_NAMED]) + (", ..." if len(ordered) > _NAMED else "")

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import dataclass
 
 from isocost.discovery.address import canonical, is_ip, split
-from isocost.discovery.held import named
 from isocost.discovery.resolver import Answer, Resolver
 from isocost.errors import ResolveError
+from isocost.output import named
 
 #: A name is asked for again when its TTL is over, but not more often than this: 10,000 names are
 #: then 1,000 questions a second at most. No TTL is believed for longer than the other.
@@ -182,11 +182,13 @@ class Names:
         if new := errors.keys() - before:
             log.warning(
                 "names that cannot be resolved, a last good address stays: %s (%s)",
-                named(new),
+                named(sorted(new)),
                 errors[min(new)],
             )
         if before - errors.keys():
-            log.info("names that are no longer unresolved: %s", named(before - errors.keys()))
+            log.info(
+                "names that are no longer unresolved: %s", named(sorted(before - errors.keys()))
+            )
 
     def _answered(self, host: str, name: _Name, answer: Answer, now_s: float) -> None:
         name.due_s = now_s + self._jittered(min(max(answer.ttl_s, MIN_TTL_S), MAX_TTL_S))

@@ -140,8 +140,10 @@ class FleetObserver:
         self.envoy_shares: Mapping[str, float] = {}
         self._speeds = SpeedLearner()
         self._rows = RowNumbers()
-        #: By the id of a part of a node the node's.
+        #: By the id of a part of a node the node's, and the same of the parts that it had and where
+        #: requests are still open.
         self._parents: Mapping[int, int] = {}
+        self._former_parts: Mapping[int, int] = {}
         self._latencies = SlidingSums(latency_window_s, len(_LATENCIES))
         self._tpot, self._first_byte = LastMeans(), LastMeans()
         self._recent = SlidingSums(evidence_window_s, len(OUTCOMES))
@@ -206,17 +208,11 @@ class FleetObserver:
         """The state at ``now_s``, in the order of ``node_ids``; once per tick."""
         self._in_flight.expire(now_s)
         self._workers.expire(now_s)
-        in_flight, open_age_s_sum = self._in_flight.totals(node_ids, now_s)
-        pending_tokens, kv_tokens = self._in_flight.work(node_ids)
         rows = self._rows_of(node_ids)
         latencies = self._latencies.totals(now_s)
         total = self._total[rows].astype(np.float64)
         return Observed(
-            in_flight,
-            self._in_flight.known(node_ids),
-            open_age_s_sum,
-            pending_tokens,
-            kv_tokens,
+            *self._open_on(node_ids, now_s),
             tpot=self._tpot.update(latencies[:, 0], latencies[:, 1], now_s).of(rows),
             first_byte=self._first_byte.update(latencies[:, 2], latencies[:, 3], now_s).of(rows),
             recent=_tally(self._recent.totals(now_s)[rows]),
@@ -267,8 +263,14 @@ class FleetObserver:
         """Forget the nodes that left the roster. ``parents``: by the id of a part of a node, which
         is observed for itself, the id of the whole, for which what the part answers counts too.
         """
-        self._parents = parents
-        node_ids = (*node_ids, *parents)
+        nodes = frozenset(node_ids)
+        self._former_parts = {
+            part: node
+            for part, node in self._parents.items()
+            if part not in parents and node in nodes and self._in_flight.any_open(part)
+        }
+        self._parents = {**self._former_parts, **parents}
+        node_ids = (*node_ids, *self._parents)
         rows = self._rows_of(node_ids)
         self._latencies.keep(rows)
         self._tpot.keep(rows)
@@ -281,6 +283,32 @@ class FleetObserver:
         self._output_tokens = self._output_tokens[rows]
         self._rows.keep(node_ids)
         self._in_flight.keep(node_ids)
+
+    def _open_on(
+        self, node_ids: Sequence[int], now_s: float
+    ) -> tuple[
+        NDArray[np.int64],
+        NDArray[np.bool_],
+        NDArray[np.float64],
+        NDArray[np.int64],
+        NDArray[np.int64],
+    ]:
+        """Open requests [n], whether they are all, their ages, pending tokens and KV tokens."""
+        in_flight, open_age_s_sum = self._in_flight.totals(node_ids, now_s)
+        pending_tokens, kv_tokens = self._in_flight.work(node_ids)
+        known = self._in_flight.known(node_ids)
+        place = {node_id: n for n, node_id in enumerate(node_ids)} if self._former_parts else {}
+        parts = {part: place[node] for part, node in self._former_parts.items() if node in place}
+        if parts:
+            ids, at = tuple(parts), np.array(list(parts.values()), dtype=np.intp)
+            count, ages_s = self._in_flight.totals(ids, now_s)
+            pending, kv = self._in_flight.work(ids)
+            np.add.at(in_flight, at, count)
+            np.add.at(open_age_s_sum, at, ages_s)
+            np.add.at(pending_tokens, at, pending)
+            np.add.at(kv_tokens, at, kv)
+            np.logical_and.at(known, at, self._in_flight.known(ids))
+        return in_flight, known, open_age_s_sum, pending_tokens, kv_tokens
 
     def _with_parents(self, ids: Sequence[int]) -> tuple[NDArray[np.intp], Sequence[int]]:
         """The places of a batch's nodes with their ids, then of those that are parts of a node,

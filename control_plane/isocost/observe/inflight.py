@@ -104,6 +104,10 @@ class InFlight:
         count, start_ms_sum = share[:, _COUNT], share[:, _START_MS]
         return count, np.maximum(count * int(now_s * 1e3) - start_ms_sum, 0) / 1e3
 
+    def any_open(self, node_id: int) -> bool:
+        row = self._rows.get(node_id)
+        return row is not None and bool(self._open[row, _COUNT] > 0)
+
     def work(self, node_ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Pending tokens [n] and KV tokens [n] of the open requests."""
         rows = self._rows_of(node_ids)

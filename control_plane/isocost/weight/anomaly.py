@@ -20,10 +20,8 @@ from isocost.weight.roster_change import moved
 
 #: Of a normal distribution: its standard deviation over its median absolute deviation.
 _SIGMA_PER_MAD = 1.4826
-#: Estimates of memory and reports of up to a second make this much scatter (in logarithms: 10 %)
-#: also where a few nodes happen to agree.
-_LEAST_SIGMA = 0.1
-#: Less than half of what the requests make: nothing that a prefix cache does to one node alone.
+#: Less than half of what the requests make: nothing that a prefix cache does to one node alone, nor
+#: what estimates of memory and late reports do where the others happen to agree.
 _FAR = math.log(2.0)
 #: The page and the reports are some tenths of a second apart: half of the requests is near enough.
 _HONEST = 0.5
@@ -60,7 +58,6 @@ def explained(
         & telemetry.kv_pool_bytes.known
         & observed.in_flight_known
         & (observed.in_flight >= _FEWEST_OPEN)
-        & (kv + ages > 0.0)
     )
     result: Floats = np.where(usable, kv + ages, math.nan)
     return result
@@ -109,8 +106,7 @@ def too_good(whole: Floats, explained: Floats) -> Flags:
     log_ratio = np.log(np.maximum(whole[places], _LEAST) / explained[places])
     middle, deviation = leave_one_out(log_ratio)
     below = np.minimum(middle, 0.0) - log_ratio
-    sigma = np.maximum(_SIGMA_PER_MAD * deviation, _LEAST_SIGMA)
-    result[places] = (below > 2.0 * sigma) & (below > _FAR)
+    result[places] = below > np.maximum(2.0 * _SIGMA_PER_MAD * deviation, _FAR)
     return result
 
 

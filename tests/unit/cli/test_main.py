@@ -13,6 +13,7 @@ import pytest
 from isocost.cli import main as command
 from isocost.cli import nodes
 from isocost.errors import RejectedError, StartError
+from isocost.output import named
 from tests.unit.telemetry.topologies import FILES
 
 
@@ -93,3 +94,18 @@ def test_another_full_disk_is_not_taken_for_the_outputs(
     monkeypatch.setattr(nodes, "run", fail)
     assert command.main(["nodes"]) == 3
     assert "No space left on device" in caplog.text and "Traceback" in caplog.text
+
+
+def test_a_line_names_as_many_names_as_are_enough_and_says_that_there_are_more() -> None:
+    names = [f"gpu-{number}" for number in range(1, 22)]
+    assert named([]) == ""
+    assert named(names[:20]) == ", ".join(names[:20])
+    assert named(names) == ", ".join(names[:20]) + ", ..."
+
+
+@pytest.mark.parametrize("flag", ["--listen", "--http", "--state-dir", "--policy"])
+def test_a_word_of_the_command_line_that_is_empty_is_refused(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["control-plane", flag, ""]) == 2
+    assert "'' is not allowed" in capsys.readouterr().err

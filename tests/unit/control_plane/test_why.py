@@ -14,9 +14,9 @@ from isocost.daemon import ControlPlane
 from isocost.discovery.report import AgentReport
 from isocost.errors import RejectedError
 from isocost.manual import Note
-from isocost.model import ABSENT, UNSUPPORTED, NodeSample, Signal, SignalState
-from isocost.observe.batch import Batch, NodeObservation
-from tests.unit.fleet_builder import node, sample
+from isocost.model import ABSENT, UNSUPPORTED, Model, NodeSample, Signal, SignalState
+from isocost.observe.batch import Batch, NodeObservation, PrefillSums
+from tests.unit.fleet_builder import KV_BYTES_PER_TOKEN, node, sample
 
 NAMES = ("a", "b", "c")
 NODES = {name: node(name, address=f"192.0.2.{number}:80") for number, name in enumerate(NAMES, 1)}
@@ -88,6 +88,41 @@ def test_each_term_says_what_is_known_and_what_stands_in_for_it() -> None:
     assert 0.0 < pcie["used"] < 0.75
     assert term(told(made, "b")["weight"], "pcie_utilisation")["state"] == "unsupported"
     assert answer["signals"]["gpus"][0]["vram_free_bytes"] == {"state": "absent"}
+
+
+def test_each_model_of_a_node_with_several_has_the_numbers_of_its_own_row() -> None:
+    models = tuple(Model(name, kv_bytes_per_token=KV_BYTES_PER_TOKEN) for name in ("7b", "72b"))
+    both = node("b", address=NODES["b"].address, models=models)
+    made = fleet(b=sample(both))
+    assert made._pipeline.latest is not None
+    rows = made._pipeline.latest.by_model.rows
+    _, small_id, large_id, _ = rows.ids
+    now_s = time.monotonic()
+    for tick in range(2, 12):
+        now_s += 0.2
+        slow = PrefillSums(2, 1000.0, 4.0)
+        seen = (
+            NodeObservation(small_id, prefill=PrefillSums(2, 1000.0, 0.2)),
+            NodeObservation(large_id, in_flight=3, pending_tokens=900, prefill=slow),
+        )
+        made._observer.apply(Batch("edge", 1, tick, seen), now_s)
+        made._pipeline.tick(now_s, 1_790_000_000_000 + 200 * tick)
+    latest, answer = made._pipeline.latest, told(made, "b")
+    numbers = latest.by_model
+    assert [item["model"] for item in answer["by_model"]] == ["7b", "72b"]
+    for row, of in enumerate(answer["by_model"], start=1):
+        for part, number in (("weight", numbers.decision.weight), ("share", numbers.capacity)):
+            assert of[part]["value"] == number[row]
+            assert math.prod(contributions(of[part])) == pytest.approx(number[row])
+        assert sum(contributions(of["predicted_s"])) == pytest.approx(of["predicted_s"]["value"])
+    small, large = answer["by_model"]
+    assert small["predicted_s"]["value"] < large["predicted_s"]["value"]
+    assert term(large["predicted_s"], "pending_tokens")["value"] == 900
+    assert term(small["predicted_s"], "pending_tokens")["value"] == 0
+    assert small["share"]["value"] > large["share"]["value"] > 0.0
+    # What is told of the node itself is its first model's.
+    assert (answer["share"], answer["predicted_s"]) == (small["share"], small["predicted_s"])
+    assert told(made, "a")["by_model"] == []
 
 
 def test_open_requests_and_what_is_set_by_hand_show() -> None:

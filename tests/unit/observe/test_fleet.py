@@ -185,6 +185,38 @@ def test_what_is_open_on_a_node_since_it_was_one_part_counts_on() -> None:
     assert (whole.pending_tokens.tolist(), whole.kv_tokens.tolist()) == ([55], [99])
 
 
+def test_what_is_open_on_a_part_that_a_node_has_no_more_is_open_on_the_node_until_it_ends() -> None:
+    seen = observer()
+    seen.keep([5, 7], {71: 7, 72: 7})
+    small = NodeObservation(71, in_flight=2, open_age_s_sum=4.0, pending_tokens=3, kv_tokens=8)
+    large = NodeObservation(72, in_flight=1, open_age_s_sum=1.0, pending_tokens=5, kv_tokens=9)
+    seen.apply(batch(0, small, large, NodeObservation(5, in_flight=1)), 0.0)
+    # Of two models one is left: the node is its own row again.
+    for _ in range(2):
+        seen.keep([5, 7])
+        view = seen.view([5, 7], 2.0)
+        assert view.in_flight.tolist() == [1, 3]
+        assert view.open_age_s_sum[1] == 11.0
+        assert (view.pending_tokens.tolist(), view.kv_tokens.tolist()) == ([0, 8], [0, 17])
+    seen.apply(Batch("edge-2", 1, 0, ()), 9.0)
+    assert seen.view([5, 7], 9.0).in_flight_known.tolist() == [False, False]
+    # Their answers count for the node, and none is left.
+    ended = NodeObservation(72, succeeded=1, output_tokens=4)
+    seen.apply(batch(1, NodeObservation(71, in_flight=1, open_age_s_sum=9.0), ended), 9.0)
+    view = seen.view([5, 7], 9.0)
+    assert (view.in_flight.tolist(), view.total.good.tolist()) == ([0, 1], [0.0, 1.0])
+    seen.apply(batch(2), 9.2)
+    seen.keep([7])
+    assert seen.view([7], 9.2).in_flight.tolist() == [0]
+    assert not seen._former_parts and len(seen._rows) == 1
+    # Another one takes its place: of this node it is a part, and counted once.
+    seen.keep([7], {71: 7, 73: 7})
+    seen.apply(batch(3, NodeObservation(71, in_flight=4)), 9.4)
+    parts = seen.view([71, 73], 9.4)
+    whole = with_parts(seen.view([7], 9.4), parts, np.array([0, 0]), np.zeros(2, dtype=np.bool_))
+    assert whole.in_flight.tolist() == [4]
+
+
 def test_what_is_open_on_a_node_is_not_known_where_that_of_a_part_is_not() -> None:
     seen = observer()
     seen.keep([7], {71: 7, 72: 7})

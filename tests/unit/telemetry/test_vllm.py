@@ -136,3 +136,18 @@ def test_a_start_that_cannot_be_is_not_told() -> None:
 def test_another_page_is_an_error_and_not_an_idle_engine(text: str) -> None:
     with pytest.raises(TelemetryError, match="not a vLLM metrics page"):
         read_page(text)
+
+
+@pytest.mark.parametrize(("told", "usage"), [(1.0, 1.0), (1.1, 1.0), (1.2, None), (45.0, None)])
+def test_a_usage_far_above_one_is_no_share(told: float, usage: float | None) -> None:
+    """A percentage would be a cache that is always full."""
+    pools = "".join(
+        f'vllm:cache_config_info{{engine="{engine}",num_gpu_blocks="9",block_size="16"}} 1.0\n'
+        for engine in (0, 1)
+    )
+    one = f"vllm:num_requests_running 3\nvllm:kv_cache_usage_perc {told}\n"
+    two = f'{pools}vllm:kv_cache_usage_perc{{engine="0"}} {told}\n'
+    two += f'vllm:kv_cache_usage_perc{{engine="1"}} {told}\n'
+    for page in (one, two):
+        assert read_page(page).sample.kv_usage == (ABSENT if usage is None else measured(usage))
+    assert read_page(one).sample.running == measured(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -57,6 +58,15 @@ def test_where_the_others_scatter_as_much_it_is_chance() -> None:
     assert of([3, 30, 10, 2, 25, 4], [10] * 6) == []
 
 
+@pytest.mark.parametrize(("log_ratio", "found"), [(-1.1, []), (-1.3, [6])])
+def test_two_standard_deviations_of_the_others_are_needed(
+    log_ratio: float, found: list[int]
+) -> None:
+    """Theirs is 1.4826 * 0.4, so that two are 1.19."""
+    log_ratios = [0.4, -0.4, 0.4, -0.4, 0.4, -0.4, log_ratio]
+    assert of([10 * math.exp(of_one) for of_one in log_ratios], [10] * 7) == found
+
+
 def test_less_than_half_is_needed_however_well_the_others_agree() -> None:
     assert of([10, 10, 10, 10, 10, 5.1], [10] * 6) == []
 
@@ -72,6 +82,8 @@ def test_shared_prefixes_everywhere_are_no_anomaly_and_hide_none() -> None:
 
 def test_too_good_is_nobody_among_three_or_of_whom_nothing_is_known() -> None:
     assert of([10, 10, 0.0], [10] * 3) == []
+    assert of([10, 10, 10, 0.0], [10] * 4) == [3]
+    assert of([10, 10, 10, 0.0], [10, 10, 10, 0.0]) == []
     assert of([10, 10, 10, 0.0, 0.0], [10, 10, 10, np.nan, np.nan]) == []
 
 
@@ -111,15 +123,16 @@ def test_it_lasts_until_a_clean_period_is_over() -> None:
     assert flags(one, WELL, last_s + SETTINGS.clean_s) == []
 
 
-def test_the_majority_is_never_demoted() -> None:
-    """By turns, so that no tick shows most of them."""
+@pytest.mark.parametrize(("odd", "found"), [(4, [0, 1, 2, 3]), (6, [])])
+def test_the_majority_is_never_demoted(odd: int, found: list[int]) -> None:
+    """By turns, so that no tick shows most of them. Half of them may be."""
     one = watch(8)
-    for start in range(0, 6, 2):
+    for start in range(0, odd, 2):
         for tick in range(3):
             whole = [10.0] * 8
             whole[start] = whole[start + 1] = 1.0
-            found = flags(one, whole, start + tick * TICK_S)
-    assert found == []
+            doubted = flags(one, whole, start + tick * TICK_S)
+    assert doubted == found
 
 
 def test_another_instance_begins_anew() -> None:
@@ -142,16 +155,24 @@ NODES = tuple(node(f"n{number}") for number in range(8))
 
 
 def anomalous(
-    last: NodeSample, tokens: int = 40_000, pending: int = 0, open_now: int = 8
+    last: NodeSample,
+    tokens: int = 40_000,
+    pending: int = 0,
+    open_now: int = 8,
+    age_s: float = 2.0,
+    silent: bool = False,
 ) -> list[str]:
     """The nodes that are doubted after three ticks in which all have 8 requests of 5,000 tokens
-    open, by the gateways; ``last`` is what the last one tells, and what it has open.
+    open, by the gateways; ``last`` is what the last one tells, and what it has open. ``silent``: a
+    gateway that had requests there is.
     """
     guards, observer = Guards(SETTINGS, EntropySettings()), FleetObserver(10.0, 5.0)
+    if silent:
+        observer.apply(Batch("away", 1, 1, (NodeObservation(NODES[-1].id, in_flight=1),)), -9.0)
     for tick in range(4):
         now_s = tick * TICK_S
         seen = [
-            NodeObservation(item.id, in_flight=8, open_age_s_sum=16.0, kv_tokens=40_000)
+            NodeObservation(item.id, in_flight=8, open_age_s_sum=8 * age_s, kv_tokens=40_000)
             for item in NODES[:-1]
         ]
         odd = replace(
@@ -178,9 +199,11 @@ def anomalous(
     return [NODES[index].name for index in scored.guarded.doubts]
 
 
-def told(kv_tokens: float | Signal, running: float | Signal = 8.0) -> NodeSample:
+def told(
+    kv_tokens: float | Signal, running: float | Signal = 8.0, waiting: float = 0.0
+) -> NodeSample:
     usage = kv_tokens if isinstance(kv_tokens, Signal) else measured(kv_tokens / POOL_TOKENS)
-    return sample(NODES[-1], kv_usage=usage, running=running)
+    return sample(NODES[-1], kv_usage=usage, running=running, waiting=waiting)
 
 
 def test_a_page_that_shows_a_fraction_of_the_work_is_not_believed() -> None:
@@ -190,8 +213,13 @@ def test_a_page_that_shows_a_fraction_of_the_work_is_not_believed() -> None:
 
 
 def test_prompts_that_begin_alike_share_their_memory() -> None:
-    """It owns up to its requests, so it is believed what they take."""
+    """It owns up to its requests, so it is believed what they take. Half of them are enough, since
+    the page and the reports are not of one moment.
+    """
     assert anomalous(told(8_000)) == []
+    assert anomalous(told(8_000, running=4.0)) == []
+    assert anomalous(told(8_000, running=1.0, waiting=3.0)) == []
+    assert anomalous(told(8_000, running=3.0)) == ["n7"]
 
 
 def test_prompts_that_are_not_read_yet_take_no_memory() -> None:
@@ -204,6 +232,17 @@ def test_no_more_is_explained_than_the_memory_holds() -> None:
 
 def test_of_a_few_requests_nothing_is_concluded() -> None:
     assert anomalous(told(0, running=0.0), open_now=2) == []
+    assert anomalous(told(0, running=0.0), open_now=3) == ["n7"]
+
+
+def test_ages_are_a_part_of_what_is_explained() -> None:
+    """The entropy is the ages' alone, 1.3; with the memory it should be 2.9."""
+    assert anomalous(told(0, running=0.0), age_s=21.0) == ["n7"]
+    assert anomalous(told(0, running=0.0), age_s=42.0) == []
+
+
+def test_while_a_gateway_is_away_nothing_is_concluded_of_what_it_had_there() -> None:
+    assert anomalous(told(0, running=0.0), silent=True) == []
 
 
 def test_a_node_that_tells_nothing_is_no_liar() -> None:

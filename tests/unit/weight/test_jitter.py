@@ -236,6 +236,32 @@ def test_a_late_node_is_not_let_go_before_it_was_well_for_some_time() -> None:
     assert fleet.seconds_until(1, late=False, within_s=UNSEEN_S) >= CALM_S
 
 
+def test_one_tick_with_answers_does_not_show_that_a_late_node_is_well() -> None:
+    fleet = Fleet()
+    fleet.run(20.0)
+    fleet.delay_s[1] = DELAY_S
+    fleet.seconds_until(1, late=True, within_s=2.5)
+    fleet.delay_s[1] = fleet.per_s[1] = 0.0
+    assert fleet.run(2.4) == {1}
+    fleet.per_s[1] = 100.0 / TICK_S
+    fleet.tick()
+    fleet.per_s[1] = 0.0
+    # From its last late answers on, which were in the window for up to 2 s.
+    assert fleet.seconds_until(1, late=False, within_s=UNSEEN_S) + 2.6 >= UNSEEN_S
+
+
+def test_a_late_node_is_well_when_it_is_late_by_less_than_half_of_what_made_it_late() -> None:
+    """A delay about the limit, 50 ms, must not take and give back a share again and again."""
+    fleet = Fleet()
+    fleet.run(20.0)
+    fleet.delay_s[1] = DELAY_S
+    fleet.seconds_until(1, late=True, within_s=2.5)
+    fleet.delay_s[1] = 0.04
+    assert all(fleet.tick()[1] for _ in range(round(20.0 / TICK_S)))
+    fleet.delay_s[1] = 0.01
+    fleet.seconds_until(1, late=False, within_s=UNSEEN_S)
+
+
 def test_late_nodes_keep_their_places_when_the_roster_changes() -> None:
     fleet = Fleet(8)
     fleet.run(20.0)

@@ -12,6 +12,10 @@ from isocost.telemetry.engines.exposition import Point
 #: A start so far away is none, and no part of an identity.
 MAX_STARTED_UNIX_S = 1e12
 
+#: Engines sometimes tell a little more than 1. What is above this is no share but a percentage, or
+#: nothing at all.
+_MOST_SHARE = 1.1
+
 Found = dict[str, list[Point]]
 
 
@@ -59,10 +63,9 @@ def or_unsupported(signal: Signal) -> Signal:
 
 def share(parts: Sequence[tuple[float, float | None]]) -> Signal:
     """The share in use of several pools, each with its size: half of a large one and nothing of a
-    small one is not a quarter. Where a size is not known all count alike. Engines sometimes tell a
-    little more than 1.
+    small one is not a quarter. Where a size is not known all count alike.
     """
-    if not parts:
+    if not parts or max(part for part, _ in parts) > _MOST_SHARE:
         return ABSENT
     sizes = [size for _, size in parts if size]
     if len(sizes) == len(parts):
