@@ -20,6 +20,7 @@ from isocost.bench.prompt import PromptSource
 from isocost.bench.result import TOO_MANY_REQUESTS, FailureKind, RequestResult
 from isocost.bench.sse import AnswerReader
 from isocost.bench.trace import TraceRequest
+from isocost.bench.whole_answer import WholeAnswerReader
 
 #: Servers close a connection that idles (uvicorn after 5 s), and a request that is on its way
 #: then is lost: one that has idled longer than this is not used again.
@@ -57,6 +58,15 @@ class ReplaySettings:
     #: Members of every request's JSON beside those that the trace gives.
     body: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def streamed(self) -> bool:
+        return is_streamed(self.body)
+
+
+def is_streamed(body: Mapping[str, object]) -> bool:
+    """Whether requests with these members ask for answers that come piece by piece."""
+    return body.get("stream") is not False
+
 
 class Replay:
     """One replay; the counters may be read while it runs.
@@ -74,6 +84,7 @@ class Replay:
         #: When the trace's time was 0; None until the replay begins.
         self._epoch_s: float | None = None
         self._fields = _fields(settings)
+        self._reader = AnswerReader if settings.streamed else WholeAnswerReader
         self._results: list[RequestResult] = []
         self._sending: asyncio.Task[None] | None = None
         self._stopped = False
@@ -127,7 +138,9 @@ class Replay:
         )
         headers = {
             "content-type": "application/json",
-            "accept": "text/event-stream",
+            "accept": "text/event-stream" if settings.streamed else "application/json",
+            # Nothing unpacks an answer here: that would be the generator's time.
+            "accept-encoding": "identity",
             "user-agent": f"isocost-bench/{__version__}",
             **settings.headers,
         }
@@ -150,7 +163,7 @@ class Replay:
     async def _request(self, session: aiohttp.ClientSession, request: TraceRequest) -> None:
         sent_s = self.now_s
         self.sent += 1
-        reader = AnswerReader()
+        reader = self._reader()
         status: int | None = None
         first_byte_s: float | None = None
         request_id: str | None = None
@@ -166,12 +179,11 @@ class Replay:
                 if status == 200:
                     async for data in response.content.iter_any():
                         reader.feed(data, self.now_s)
-                    # The last line may lack its end.
-                    reader.feed(b"\n", self.now_s)
+                    reader.end(self.now_s)
                     failure, detail = reader.failure, reader.bad_event
                 else:
                     # All of it, so that the connection can be used again.
-                    detail = (await response.read())[: 10 * _DETAIL]
+                    detail = await response.read()
                     failure = _STATUS_KINDS.get(status // 100, "status_5xx")
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             failure, detail = "connect", str(error)
@@ -213,7 +225,10 @@ class Replay:
 
     def _shown(self, detail: str | bytes) -> str | None:
         """A failure's detail for the report: short, and without what is secret."""
-        text = detail.decode(errors="replace") if isinstance(detail, bytes) else detail
+        if isinstance(detail, bytes):
+            text = detail[: 10 * _DETAIL].decode(errors="replace")
+        else:
+            text = detail
         for value in self._settings.headers.values():
             # Of "Bearer KEY" also the key alone.
             for secret in (value, value.rpartition(" ")[2]):
@@ -231,10 +246,8 @@ class Replay:
 
 def _fields(settings: ReplaySettings) -> bytes:
     """The part of every request's JSON that is the same, without the closing brace."""
-    fields = {
-        "model": settings.model,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        **settings.body,
-    }
-    return json.dumps(fields)[:-1].encode()
+    fields: dict[str, object] = {"model": settings.model, "stream": True}
+    if settings.streamed:
+        # Engines refuse it without a stream.
+        fields["stream_options"] = {"include_usage": True}
+    return json.dumps({**fields, **settings.body})[:-1].encode()

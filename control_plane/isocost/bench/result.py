@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 #: Why an answer is not complete: no connection, another status than 200, the connection ended, the
-#: time was up, no [DONE], an event that is no part of an answer or carries an error, the run was
-#: interrupted.
+#: time was up, no [DONE] (not streamed: half a JSON object), an event that is no part of an answer
+#: or carries an error (not streamed: such a body), the run was interrupted.
 FailureKind = Literal[
     "connect",
     "status_2xx",

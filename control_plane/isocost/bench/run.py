@@ -25,6 +25,7 @@ from isocost.bench.options import BenchOptions
 from isocost.bench.outputs import require_drawing, require_writable, write_text
 from isocost.bench.page import render
 from isocost.bench.progress import display_for
+from isocost.bench.replay import is_streamed
 from isocost.bench.report import Report, TargetInfo, TraceInfo
 from isocost.bench.rounds import RoundResults, schedule, slices
 from isocost.bench.scenario import Scenario, read_scenario
@@ -44,6 +45,7 @@ async def run_bench(options: BenchOptions, console: Console) -> int:
     not be written.
     """
     _check_outputs(options)
+    _check_slo(options)
     for condition in options.conditions:
         condition.check(Report if len(options.targets) == 1 else Comparison)
     scenario = read_scenario(options.scenario) if options.scenario else None
@@ -102,6 +104,18 @@ def _check_outputs(options: BenchOptions) -> None:
     if options.access_log is not None and not options.access_log.is_file():
         there = "is no regular file" if options.access_log.exists() else "there is no such file"
         raise StartError(f"--access-log {options.access_log}: {there}")
+
+
+def _check_slo(options: BenchOptions) -> None:
+    """A limit that no answer can keep would make the goodput 0."""
+    if is_streamed(options.body):
+        return
+    for name, limit_ms in (("ttft_ms", options.slo.ttft_ms), ("tpot_ms", options.slo.tpot_ms)):
+        if limit_ms is not None:
+            raise RejectedError(
+                f"--slo {name}: answers that are not streamed have no first token; "
+                "e2e_ms is allowed"
+            )
 
 
 async def _measure(

@@ -7,9 +7,9 @@ import re
 
 from isocost.bench.result import FailureKind
 
-#: Keys of a delta that hold generated text: reasoning models think before they answer, and their
-#: first token is then one of thinking.
-_TEXT_KEYS = ("content", "reasoning_content", "reasoning")
+#: Keys of a delta or a message that hold generated text: reasoning models think before they
+#: answer, and their first token is then one of thinking.
+TEXT_KEYS = ("content", "reasoning_content", "reasoning")
 #: Streams of fewer events with text are read faster without a template.
 _LEARN_FROM = 8
 _MARK = re.compile(rb'"content": ?"')
@@ -70,6 +70,10 @@ class AnswerReader:
             if line.startswith(b"data:"):
                 self._event(line[5:].strip(), now_s)
 
+    def end(self, now_s: float) -> None:
+        """The stream is complete; its last line may lack its end."""
+        self.feed(b"\n", now_s)
+
     def _keep(self, piece: bytes) -> None:
         """Add to the unfinished line, unless that is too long."""
         self._rest_bytes += len(piece)
@@ -102,14 +106,14 @@ class AnswerReader:
                 return False
             usage = event.get("usage")
             if usage is not None:
-                self.output_tokens = _count(usage["completion_tokens"])
+                self.output_tokens = token_count(usage["completion_tokens"])
                 if usage.get("prompt_tokens") is not None:
-                    self.input_tokens = _count(usage["prompt_tokens"])
+                    self.input_tokens = token_count(usage["prompt_tokens"])
             fingerprint = event.get("system_fingerprint")
             if self.node is None and isinstance(fingerprint, str) and fingerprint:
                 self.node = fingerprint
             deltas = [choice["delta"] for choice in event.get("choices", ())]
-            texts = [delta.get(key) for delta in deltas for key in _TEXT_KEYS]
+            texts = [delta.get(key) for delta in deltas for key in TEXT_KEYS]
             if not all(text is None or isinstance(text, str) for text in texts):
                 raise TypeError
             self._answered = self._answered or bool(deltas)
@@ -147,7 +151,7 @@ class AnswerReader:
             return
 
 
-def _count(value: object) -> int:
+def token_count(value: object) -> int:
     """TypeError, ValueError: no number of tokens."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError

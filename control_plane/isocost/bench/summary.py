@@ -133,8 +133,10 @@ def _facts(report: Report) -> Iterator[str]:
 
 def _warn_of_lateness(console: Console, report: Report) -> None:
     """One busy core of many does not make the machine busy, and still may be the generator's."""
-    late_ms, ttft_ms = report.lateness_ms.p99, report.ttft_ms.p50
-    if late_ms is None or ttft_ms is None or late_ms <= max(_LATE_PART * ttft_ms, _LATE_MS):
+    late_ms = report.lateness_ms.p99
+    # What is not streamed has no first token.
+    median_ms = report.e2e_ms.p50 if report.ttft_ms.p50 is None else report.ttft_ms.p50
+    if late_ms is None or median_ms is None or late_ms <= max(_LATE_PART * median_ms, _LATE_MS):
         return
     say(
         console,

@@ -112,7 +112,7 @@ class HttpEngine:
                     now_s = self.now_s()
                     reader.feed(data, now_s)
                     flight.pieces += [now_s] * (reader.chunks - len(flight.pieces))
-                reader.feed(b"\n", self.now_s())
+                reader.end(self.now_s())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise StartError(f"{self._chat_url}: {error or 'no answer in time'}") from error
         finally:

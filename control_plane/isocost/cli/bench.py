@@ -23,6 +23,8 @@ EXAMPLES = """  isocost bench --url http://127.0.0.1:10000 --model llama-3.1-8b 
       --control-plane http://127.0.0.1:18080 --access-log access.log --html build/slow.html
   OPENAI_API_KEY=... isocost bench --url https://api.example.com/v1 --model m --rate 2 \\
       --fail-if 'ttft_ms.p99>850' --fail-if 'requests.failed>0' --fail-if 'requests.rejected>0'
+  isocost bench --url http://127.0.0.1:10000 --model llama-3.1-8b --body '{"stream": false}' \\
+      --slo e2e_ms=10000
 
 exit codes: 0 done, 1 a --fail-if holds or its value is unknown, 2 wrong usage, 3 could not run,
 130 interrupted (what was measured so far is reported)
@@ -36,7 +38,7 @@ _FORMATS = "azure, mooncake, mooncake-bursts, burstgpt, aibrix, servegen, abc"
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\0]*)")
 #: Headers and members of a request's JSON that the trace or the bench itself fills.
 _OWN_HEADERS = ("content-length", "transfer-encoding")
-_OWN_MEMBERS = ("model", "stream", "messages", "max_tokens")
+_OWN_MEMBERS = ("model", "messages", "max_tokens")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +79,7 @@ def _add_target_arguments(parser: argparse.ArgumentParser) -> None:
         default="{}",
         metavar="JSON",
         help="an object whose members are added to every request's, e.g. '{\"ignore_eos\": true}' "
-        "for answers as long as the trace's",
+        "for answers as long as the trace's; '{\"stream\": false}' for answers in one piece",
     )
     parser.add_argument(
         "--max-connections",
@@ -256,6 +258,8 @@ def _body(text: str) -> dict[str, object]:
     for name in _OWN_MEMBERS:
         if name in body:
             raise RejectedError(f"--body: {name!r} is not allowed; the bench sets it itself")
+    if not isinstance(body.get("stream", True), bool):
+        raise RejectedError("--body: 'stream' must be true or false")
     return body
 
 

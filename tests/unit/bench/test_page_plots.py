@@ -163,6 +163,16 @@ def test_a_step_lasts_to_its_end() -> None:
     assert line.count("V") == 1 and "L" not in line
 
 
+def test_where_no_answer_has_a_first_token_the_end_to_end_time_is_shown() -> None:
+    report = page_sample.report()
+    assert "TTFT, ms" in texts(plots.timeline(report))
+    for name in ("ttft_p50_ms", "ttft_p99_ms"):
+        report["series"][name] = [None] * len(report["series"]["t_s"])
+    words = texts(plots.timeline(report))
+    assert "end to end, ms" in words and "TTFT, ms" not in words
+    assert "p50" in words and "p99" not in words
+
+
 def test_a_step_without_answers_is_a_gap_and_not_zero() -> None:
     def line(values: list[float | None]) -> str:
         report = page_sample.report(duration_s=6, faults=False)

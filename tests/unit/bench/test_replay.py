@@ -14,6 +14,12 @@ from isocost.bench.sse import AnswerReader
 from isocost.bench.trace import TraceRequest
 from tests.unit.bench.chat_server import DONE, PATH, TEXT, USAGE, Handler, server, streaming
 
+WHOLE = {
+    "system_fingerprint": "n3",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "whole"}}],
+    "usage": {"prompt_tokens": 9, "completion_tokens": 11},
+}
+
 
 async def replay(url: str, *arrivals_s: float, **settings: object) -> tuple[RequestResult, ...]:
     requests = [TraceRequest(arrival_s, 10, 11) for arrival_s in arrivals_s]
@@ -195,6 +201,75 @@ async def test_a_server_that_does_not_stream_has_given_no_events() -> None:
     async with server(handle) as url:
         (result,) = await replay(url, 0.0)
     assert (result.failure, result.status, result.ttft_ms) == ("truncated", 200, None)
+
+
+async def test_an_answer_that_is_not_streamed_has_an_end_and_tokens_but_no_first_token() -> None:
+    seen: list[tuple[dict[str, object], str | None]] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        seen.append((json.loads(await request.read()), request.headers.get("accept")))
+        await asyncio.sleep(0.1)
+        return web.json_response(WHOLE)
+
+    async with server(handle) as url:
+        (result,) = await replay(url, 0.0, body={"stream": False})
+    assert result.ok and result.e2e_ms >= 100
+    assert (result.node, result.output_tokens) == ("n3", 11)
+    assert (result.ttft_ms, result.tpot_ms, result.chunks) == (None, None, 0)
+    ((body, accept),) = seen
+    del body["messages"]
+    assert body == {"model": "m", "stream": False, "max_tokens": 11}
+    assert accept == "application/json"
+
+
+async def cut_whole(request: web.Request) -> web.StreamResponse:
+    """Ends before its content-length."""
+    text = json.dumps(WHOLE).encode()
+    response = web.StreamResponse(headers={"content-length": str(len(text))})
+    await response.prepare(request)
+    await response.write(text[:20])
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+async def slow_whole(_: web.Request) -> web.StreamResponse:
+    await asyncio.sleep(30.0)
+    return web.json_response(WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("handler", "failure", "status"),
+    [
+        (answering(429), "status_4xx", 429),
+        (answering(503), "status_5xx", 503),
+        (answering(200), "bad_event", 200),
+        (streaming(), "truncated", 200),
+        (streaming(json.dumps(WHOLE).encode()[:-1]), "truncated", 200),
+        (streaming(TEXT, USAGE, DONE), "bad_event", 200),
+        (cut_whole, "reset", 200),
+        (slow_whole, "timeout", None),
+    ],
+)
+async def test_each_failure_of_a_whole_answer_has_its_name(
+    handler: Handler, failure: str, status: int | None
+) -> None:
+    async with server(handler) as url:
+        (result,) = await replay(url, 0.0, request_timeout_s=0.5, body={"stream": False})
+    assert (result.failure, result.status, result.ttft_ms) == (failure, status, None)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_server_that_packs_answers_is_told_not_to(stream: bool) -> None:
+    async def handle(_: web.Request) -> web.StreamResponse:
+        body = TEXT + USAGE + DONE if stream else json.dumps(WHOLE).encode()
+        response = web.Response(body=body)
+        response.enable_compression()
+        return response
+
+    async with server(handle) as url:
+        (result,) = await replay(url, 0.0, body={"stream": stream})
+    assert result.ok, result.detail
 
 
 async def test_headers_and_further_members_go_with_every_request() -> None:

@@ -221,6 +221,10 @@ async def test_a_server_that_does_not_stream_is_seen_as_such(tmp_path: Path) -> 
         ({"access_log": Path("/absent.log")}, StartError, "--access-log .*no such file"),
         ({"trace": "/absent.csv"}, StartError, "absent.csv"),
         ({"scenario": Path("/absent.yaml")}, ConfigError, "absent.yaml"),
+        *(
+            ({"slo": slo, "body": {"stream": False}}, RejectedError, f"--slo {name}: .*streamed")
+            for name, slo in (("ttft_ms", Slo(ttft_ms=9)), ("tpot_ms", Slo(tpot_ms=9, e2e_ms=9)))
+        ),
         ({"conditions": conditions("ttft_ms.p98>1")}, RejectedError, "p98"),
         ({"conditions": conditions("ratios.b.ttft_ms.p50.ratio>1")}, RejectedError, "ratios"),
         ({"rounds": REQUESTS + 1}, RejectedError, "--rounds 21 .* 20 requests"),

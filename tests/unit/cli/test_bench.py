@@ -101,6 +101,12 @@ def test_every_flag_of_the_load_arrives(chosen: Chosen) -> None:
     assert files == tuple(map(Path, "asrh"))
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_answers_may_be_streamed_or_not(chosen: Chosen, stream: bool) -> None:
+    assert main(["bench", *URL, "--body", f'{{"stream": {str(stream).lower()}}}']) == 0
+    assert chosen[0][0].body == {"stream": stream}
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -119,7 +125,13 @@ def test_every_flag_of_the_load_arrives(chosen: Chosen) -> None:
         ((*URL, "--header", "a: b\r\nc: d"), "--header"),
         ((*URL, "--body", "[1]"), "--body"),
         ((*URL, "--body", "{"), "--body"),
-        ((*URL, "--body", '{"stream": false}'), "--body: 'stream'"),
+        ((*URL, "--body", '{"model": "n"}'), "--body: 'model' is not allowed"),
+        ((*URL, "--body", '{"stream": 0}'), "--body: 'stream' must be true or false"),
+        ((*URL, "--body", '{"stream": null}'), "--body: 'stream' must be true or false"),
+        (
+            (*URL, "--body", '{"stream": false}', "--slo", "ttft_ms=850"),
+            "--slo ttft_ms: answers that are not streamed have no first token",
+        ),
         *(
             ((*URL, "--body", f'{{"a": [{number}]}}'), "which has no NaN and no infinite numbers")
             for number in ("NaN", "-Infinity", "1e999")

@@ -88,13 +88,20 @@ def _paint_faults(axes: Axes, faults: Sequence[Data], end_s: float) -> None:
 
 
 def _paint_latency(axes: Axes, report: Data, times: Values) -> None:
-    lines = (("p99", VERMILLION, "-"), ("p50", BLUE, (0, (5, 1.2))))
+    lines: list[tuple[str, str, str | tuple[int, tuple[float, ...]]]] = [
+        ("p99", VERMILLION, "-"),
+        ("p50", BLUE, (0, (5, 1.2))),
+    ]
+    metric, title = "ttft", "TTFT, ms"
+    if not list(known(series(report, "series.ttft_p50_ms"))):
+        # Answers that are not streamed have no first token.
+        metric, title, lines = "e2e", "end to end, ms", lines[1:]
     every: list[float] = []
     for name, colour, dashes in lines:
-        values = series(report, f"series.ttft_{name}_ms")
+        values = series(report, f"series.{metric}_{name}_ms")
         every.extend(known(values))
         _line(axes, times, values, colour, dashes, name)
-    axes.set_ylabel("TTFT, ms")
+    axes.set_ylabel(title)
     positive = [value for value in every if value > 0]
     if positive and is_wide(min(positive), max(positive)):
         logarithmic(axes, "y")
