@@ -45,7 +45,10 @@ class Stack:
             if plain in without:
                 self.missing.add(key.removesuffix("_IMAGE").lower())
             # An image that was made here has no digest.
-            if subprocess.run(["docker", "image", "inspect", name], capture_output=True).returncode:
+            inspected = subprocess.run(
+                ["docker", "image", "inspect", name], capture_output=True, check=False
+            )
+            if inspected.returncode:
                 self._env[key] = plain
         # What this machine trusts, so that a proxy of its own is no obstacle.
         bundle = next(path for path in CA_FILES if Path(path).exists())
@@ -71,7 +74,7 @@ class Stack:
         self.compose("down", "--volumes", "--remove-orphans")
 
     def kill(self, service: str) -> None:
-        self.compose("kill", "--signal", "KILL", service)
+        self.compose("kill", service)
 
     def start(self, service: str) -> None:
         self.compose("start", service)

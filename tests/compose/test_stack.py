@@ -121,6 +121,7 @@ def test_openai_client() -> None:
 def test_load_profile_replays_a_trace(stack: Stack) -> None:
     output = stack.compose(
         "run",
+        "--no-deps",
         "--rm",
         "-T",
         "load",
@@ -166,6 +167,7 @@ def test_kills_in_turn_fail_no_request(stack: Stack) -> None:
     # Answers in one piece: what a killed node has begun to stream nobody can take back.
     load = stack.popen(
         "run",
+        "--no-deps",
         "--rm",
         "-T",
         "load",
@@ -220,7 +222,7 @@ def requests_of(stack: Stack, node: str) -> float:
 
 def metric(name: str) -> float:
     """Of Envoy's page."""
-    url = f"http://127.0.0.1:{ENV['ENVOY_ADMIN_PORT']}/stats/prometheus?filter={name}"
+    url = f"http://127.0.0.1:{ENV['ENVOY_ADMIN_PORT']}/stats/prometheus"
     with urllib.request.urlopen(url, timeout=5) as response:
         lines = response.read().decode().splitlines()
     (value,) = [float(line.split()[-1]) for line in lines if line.startswith(f"{name}{{")]
