@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import aiohttp
-import pytest
 
 from tests.integration.conftest import StartBackend
 from tests.integration.harness.consul import ConsulServer
@@ -15,8 +14,6 @@ from tests.integration.harness.gateway import post, wait_for_members
 from tests.integration.harness.ports import free_port
 from tests.integration.harness.stand_in_fleet import StandInFleet
 from tests.integration.harness.wait import wait_until
-
-pytestmark = pytest.mark.side_by_side
 
 #: A probe every 5 s and three tries, and a busy machine.
 PROBED_S = 15.0

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
-
 from isocost.discovery.consul import Pace
 from isocost.discovery.listing import Listed
 from tests.integration.harness.consul import ConsulServer
@@ -19,8 +17,6 @@ from tests.integration.harness.consul_nodes import (
     watching,
 )
 from tests.integration.harness.wait import wait_until
-
-pytestmark = pytest.mark.side_by_side
 
 
 async def test_a_consul_that_comes_back_empty_has_the_nodes_again_within_a_heartbeat(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 import yaml
 
 from tests.integration.conftest import StartBackend, StartIsocost
@@ -15,8 +14,6 @@ from tests.integration.harness.gateway import post, wait_for_members
 from tests.integration.harness.ports import free_port
 from tests.integration.harness.stand_in_fleet import StandInFleet
 from tests.integration.harness.wait import wait_until
-
-pytestmark = pytest.mark.side_by_side
 
 #: A probe every 5 s, three tries, and a busy machine.
 PROBED_S = 15.0
