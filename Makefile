@@ -58,12 +58,18 @@ test: setup test-rust test-python ## every test
 
 .PHONY: test-rust
 test-rust:
-	cd filter && cargo test --workspace --locked --quiet
-	cd filter && ISOCOST_FUZZ_S=30 $(FUZZ) --quiet
+	cd filter && ISOCOST_FUZZ_S=30 cargo test --workspace --locked --quiet
 
+# Without ARGS: first what can run side by side, then what needs the machine to itself. The order is
+# that of the files, so that the long ones that wait do not come last.
 .PHONY: test-python
 test-python: $(VENV)/.installed filter-trap fake-nvml consul-server
+ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest -m "not alone" -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m alone
+endif
 
 .PHONY: compose-test
 compose-test: $(VENV)/.installed ## docker-compose.yml on this machine's Docker engine: built, under load with kills, taken down
@@ -71,9 +77,8 @@ compose-test: $(VENV)/.installed ## docker-compose.yml on this machine's Docker 
 
 .PHONY: fuzz
 fuzz: ## feed what reads bytes with random and mutated bytes, ten minutes each; a failure tells its seed
-	cd filter && ISOCOST_FUZZ_S=$${ISOCOST_FUZZ_S:-600} $(FUZZ) -- --nocapture
-
-FUZZ = cargo test --profile fuzz --locked --package isocost-core --test fuzz
+	cd filter && ISOCOST_FUZZ_S=$${ISOCOST_FUZZ_S:-600} \
+	  cargo test --locked --package isocost-core --test fuzz -- --nocapture
 
 .PHONY: filter-floor
 filter-floor: ## build the filter that only reads, which the cost of ours is compared with

@@ -17,9 +17,18 @@ from tests.integration.harness.fleet import Fleet
 from tests.integration.harness.process import Process, isocost_command
 from tests.integration.harness.stand_in_fleet import StandInFleet
 
+HERE = Path(__file__).parent
+
 StartEnvoy = Callable[..., Envoy]
 StartBackend = Callable[..., Awaitable[Backend]]
 StartIsocost = Callable[..., Process]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the machine to itself: every test here that does not say otherwise."""
+    for item in items:
+        if item.path.is_relative_to(HERE) and not item.get_closest_marker("side_by_side"):
+            item.add_marker(pytest.mark.alone)
 
 
 @pytest.fixture

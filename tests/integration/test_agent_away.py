@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 
 from isocost.telemetry.uplink import BACKOFF_MAX_S, BACKOFF_MIN_S
@@ -19,6 +20,8 @@ from tests.integration.harness.process import Process
 from tests.integration.harness.telemetry_stand_in import telemetry_stand_in
 from tests.integration.harness.wait import wait_until
 from tests.unit.telemetry.page_server import page_server
+
+pytestmark = pytest.mark.side_by_side
 
 AWAY_S = 60.0
 #: Back-off and connecting, on a busy machine.

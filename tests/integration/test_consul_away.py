@@ -6,10 +6,14 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 from tests.integration.harness.completion_load import CompletionLoad
 from tests.integration.harness.consul import ConsulServer
 from tests.integration.harness.fleet import MODEL, START_S, FakeNode, Fleet
 from tests.integration.harness.wait import wait_until
+
+pytestmark = pytest.mark.side_by_side
 
 AWAY_S = 62.0
 PER_S = 40

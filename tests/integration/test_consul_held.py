@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import aiohttp
+import pytest
 
 from tests.integration.conftest import StartBackend
 from tests.integration.harness.consul import ConsulServer
@@ -11,6 +12,8 @@ from tests.integration.harness.fleet import START_S
 from tests.integration.harness.gateway import post, wait_for_members
 from tests.integration.harness.stand_in_fleet import StandInFleet
 from tests.integration.harness.wait import wait_until
+
+pytestmark = pytest.mark.side_by_side
 
 #: A probe every 5 s and three tries, the longest wait before Consul is asked again, and a busy
 #: machine.

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import pytest
 import yaml
 
 from isocost.model import NodeSample, SignalState
@@ -16,6 +17,8 @@ from tests.integration.harness.telemetry_stand_in import Arrival, telemetry_stan
 from tests.integration.harness.wait import wait_until
 from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
 from tests.unit.telemetry.page_server import page_server
+
+pytestmark = pytest.mark.side_by_side
 
 HANGS_S = 30.0
 #: Rounds of the slow loop are this old before they are stale.

@@ -18,6 +18,8 @@ from tests.integration.harness.wait import wait_until
 from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
 from tests.unit.telemetry.page_server import PageServer, page_server
 
+pytestmark = pytest.mark.side_by_side
+
 START_S = 30.0
 GPUS = {
     "gpus": "a,b",

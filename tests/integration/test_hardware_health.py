@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.harness.fleet import FakeNode, Fleet
 from tests.integration.harness.wait import wait_until
 from tests.integration.test_fake_machine import order_gpu, row_of
+
+pytestmark = pytest.mark.side_by_side
 
 WELL = ("serving", "ok", [])
 

@@ -10,6 +10,8 @@ from tests.integration.harness.completion_load import CompletionLoad
 from tests.integration.harness.fleet import Fleet, order
 from tests.integration.harness.wait import wait_until
 
+pytestmark = pytest.mark.side_by_side
+
 NODES = 4
 PER_S = 60
 

@@ -21,6 +21,8 @@ from tests.integration.harness.process import Process
 from tests.integration.harness.steady_load import SteadyLoad
 from tests.integration.harness.wait import wait_until
 
+pytestmark = pytest.mark.side_by_side
+
 NODES = 4
 RESTARTS = 10_000
 #: `make bench` runs a day's worth.
@@ -30,7 +32,8 @@ WARM_UP = 0.25
 FLAT_SHARE = 0.02
 #: The bar of the figures in build/bench.json, for a day's pushes.
 MOST_GROWTH = 1.05
-DEADLINE_S = max(300.0, PUSHES / 100)
+#: At a quarter of the pace that a machine has which does nothing else.
+DEADLINE_S = max(600.0, PUSHES / 50)
 
 
 StartFast = Callable[..., Process]

@@ -10,6 +10,8 @@ from tests.integration.harness.fleet import Fleet, break_node, heal_node, reques
 from tests.integration.harness.table_recorder import TableRecorder
 from tests.integration.harness.wait import wait_until
 
+pytestmark = pytest.mark.side_by_side
+
 NODES, PER_S = 4, 40
 #: Signals are stale after a second and absent after five; after the fifth time-out of its page, ten
 #: seconds, an engine would count as gone.

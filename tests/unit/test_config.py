@@ -161,9 +161,9 @@ def test_a_file_that_is_too_long_is_not_read_to_its_end(tmp_path: Path) -> None:
 
 def test_tens_of_thousands_of_entries_are_checked_in_time() -> None:
     models = [{"name": f"m{index}"} for index in range(60_000)]
-    begin_s = time.monotonic()
+    begin_cpu_s = time.process_time()
     parse(ControlPlaneConfig, {"models": models}, "test")
-    assert time.monotonic() - begin_s < 5.0
+    assert time.process_time() - begin_cpu_s < 5.0
 
 
 def test_a_missing_file_is_refused_with_its_name(tmp_path: Path) -> None:

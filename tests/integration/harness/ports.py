@@ -6,16 +6,20 @@ import os
 import socket
 from collections.abc import Iterator
 
-# Below the ephemeral range, where the source port of any connection could take them in between;
-# each test process begins somewhere else.
-_FIRST, _LAST = 20_000, 32_000
+# Below the ephemeral range, where the source port of any connection could take them in between.
+_FIRST, _LAST = 20_000, 31_999
+# Workers of pytest-xdist have a part of them each: what one of them was given, and does not listen
+# on yet, would be free to the others.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_PART = (_LAST - _FIRST + 1) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 
 def _candidates() -> Iterator[int]:
-    port = _FIRST + os.getpid() * 97 % (_LAST - _FIRST)
+    # Each test process begins somewhere else.
+    offset = os.getpid() * 97 % _PART
     while True:
-        yield port
-        port = port + 1 if port < _LAST else _FIRST
+        yield _FIRST + _WORKER * _PART + offset
+        offset = (offset + 1) % _PART
 
 
 _ports = _candidates()

@@ -14,6 +14,9 @@ from isocost.bench.sse import AnswerReader
 from isocost.bench.trace import TraceRequest
 from tests.unit.bench.chat_server import DONE, PATH, TEXT, USAGE, Handler, server, streaming
 
+#: The times of requests are measured here.
+pytestmark = pytest.mark.alone
+
 WHOLE = {
     "system_fingerprint": "n3",
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "whole"}}],

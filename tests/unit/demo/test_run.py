@@ -119,11 +119,11 @@ def test_the_command_names_a_taken_port_and_its_flag_before_it_starts_anything(
         listener.listen()
         port = listener.getsockname()[1]
         ports = {
-            "--port": 21410,
-            "--admin-port": 21411,
-            "--control-plane-port": 21412,
-            "--http-port": 21413,
-            "--node-port-base": 21420,
+            "--port": 19410,
+            "--admin-port": 19411,
+            "--control-plane-port": 19412,
+            "--http-port": 19413,
+            "--node-port-base": 19420,
             flag: port,
         }
         argv = [f"{name}={number}" for name, number in ports.items()]
