@@ -193,8 +193,8 @@ def test_health_that_does_not_change_is_read_once(monkeypatch: pytest.MonkeyPatc
         return ()
 
     monkeypatch.setattr(hardware_watch, "suspicions", counting)
-    watched = Watched(with_gpus(A, *(gpu(health(), uuid=f"GPU-{n}") for n in range(8))), None)
-    watched.run(5.0)
+    pending = [gpu(health(row_remap_pending=1), uuid=f"GPU-{n}") for n in range(8)]
+    Watched(with_gpus(A, *pending), None).run(5.0)
     assert len(read) == 8
 
 
