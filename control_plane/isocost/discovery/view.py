@@ -53,9 +53,9 @@ class LatestSamples:
     ) -> FleetView:
         """What was heard until now of these nodes."""
         reports = [heard.report for heard in self._heard]
-        samples = FleetSamples(self._layout, [report.block for report in reports])
-        arrived_s = np.array([*(heard.arrived_s for heard in self._heard), -math.inf])
-        offset_s = np.array([*(report.clock_offset_s for report in reports), math.nan])
+        samples = FleetSamples(self._layout, tuple([report.block for report in reports]))
+        arrived_s = np.array([heard.arrived_s for heard in self._heard] + [-math.inf])
+        offset_s = np.array([report.clock_offset_s for report in reports] + [math.nan])
         block = self._layout.block
         return FleetView(
             nodes,

@@ -112,11 +112,11 @@ class FleetSamples:
 
     def __init__(self, layout: Layout, blocks: Sequence[Block]) -> None:
         self.layout = layout
-        self._blocks = tuple(blocks)
-        rows = b"".join([*(block.node_rows for block in blocks), _NO_ROW])
+        self._blocks = blocks
+        rows = b"".join([block.node_rows for block in blocks] + [_NO_ROW])
         #: The nodes' rows, [n] of NODE_TYPE.
-        self.node_rows: NDArray[np.void] = np.frombuffer(rows, _NODE_BYTES)[layout.row].view(
-            NODE_TYPE
+        self.node_rows: NDArray[np.void] = (
+            np.frombuffer(rows, _NODE_BYTES).take(layout.row).view(NODE_TYPE)
         )
         #: The rows of all GPUs of the blocks, of GPU_TYPE; see ``layout`` for the nodes'.
         self.gpu_rows: NDArray[np.void] = np.frombuffer(
