@@ -16,7 +16,7 @@ from isocost.errors import RejectedError
 from isocost.first_roster import FirstRoster
 from isocost.guard_log import GuardLog
 from isocost.manual import Manual
-from isocost.model import Node, NodeSample, NodeState
+from isocost.model import Node, NodeState
 from isocost.observe.fleet import FleetObserver, Observed, with_parts
 from isocost.output import named
 from isocost.push.cache import Cache
@@ -35,6 +35,7 @@ from isocost.push.type_urls import ENDPOINTS
 from isocost.score.columns import Floats
 from isocost.score.constants import RosterConstants, roster_constants
 from isocost.score.fit import ModelFit
+from isocost.score.fleet_samples import FleetSamples
 from isocost.score.health_table import Action
 from isocost.score.model_engines import model_engines
 from isocost.score.model_rows import ModelRows, model_rows
@@ -75,7 +76,7 @@ class Latest:
     """
 
     nodes: tuple[Node, ...]
-    samples: tuple[NodeSample | None, ...]
+    samples: FleetSamples
     ages_s: Floats
     clock_offsets_s: Floats
     observed: Observed
@@ -180,7 +181,7 @@ class Pipeline:
         view = self._registry.view(now_s)
         # Once complete it stays so. Not in one condition: both take note of the time.
         complete = self.latest is not None or self._first.complete(
-            {one.node.name: one.sample_age_s for one in view}, now_s
+            dict(zip((node.name for node in view.nodes), view.ages_s.tolist(), strict=True)), now_s
         )
         if not (self._registry.first_discovery_done(now_s) and complete):
             return

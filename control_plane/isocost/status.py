@@ -67,7 +67,7 @@ class NodesPage:
             if self._of is None or self._of[0] is not latest or self._of[1] is not manual:
                 rows: list[str] = []
                 pause_s = time.perf_counter() + _AT_ONCE_S
-                for row in self._rows(latest, manual) if latest else ():
+                for row in self._rows(latest, manual):
                     rows.append(json.dumps(row, allow_nan=False))
                     if time.perf_counter() > pause_s:
                         await asyncio.sleep(0)
@@ -82,20 +82,16 @@ class NodesPage:
                 self._of = None if latest is None else (latest, manual)
             return self._text
 
-    def _rows(self, latest: Latest, manual: Manual) -> Iterator[dict[str, object]]:
-        rows = node_rows(latest, manual, self._observer)
-        if not self._signals:
-            yield from rows
-            return
-        ages_s = latest.ages_s.tolist()
-        for row, sample, age_s in zip(rows, latest.samples, ages_s, strict=True):
-            yield {**row, "signals": node_signals(sample, age_s) if sample else None}
+    def _rows(self, latest: Latest | None, manual: Manual) -> Iterator[dict[str, object]]:
+        return node_rows(latest, manual, self._observer, self._signals) if latest else iter(())
 
 
 def node_rows(
-    latest: Latest, manual: Manual, observer: FleetObserver
+    latest: Latest, manual: Manual, observer: FleetObserver, signals: bool = False
 ) -> Iterator[dict[str, object]]:
-    """One object per node. Unknown numbers are null; an infinite entropy is the text "inf"."""
+    """One object per node. Unknown numbers are null; an infinite entropy is the text "inf".
+    ``signals``: with every signal of its sample.
+    """
     decision, observed = latest.decision, latest.observed
     state = decision.state
     # A gateway that is silent may have requests open: that is not zero.
@@ -105,7 +101,7 @@ def node_rows(
         age_s = latest.at_s - float(state.since_s[index])
         sample_age_s = float(latest.ages_s[index])
         entropy = float(decision.entropy[index])
-        yield {
+        row: dict[str, object] = {
             "name": node.name,
             "instance_id": node.instance_id,
             "address": node.address,
@@ -149,6 +145,9 @@ def node_rows(
             "by_model": rows_by_model(latest.by_model, index),
             **json_of(manual.of(node.name)),
         }
+        if signals:
+            row["signals"] = node_signals(sample, sample_age_s) if sample else None
+        yield row
 
 
 def rows_by_model(numbers: ByModel, index: int) -> list[dict[str, object]]:
@@ -327,10 +326,7 @@ def fleet_gauges(
             "health": latest.decision.health.tolist(),
             "first_byte_seconds": (observed.first_byte.mean_ms / 1e3).tolist(),
             "output_token_seconds": (observed.tpot.mean_ms / 1e3).tolist(),
-            "sample_age_seconds": [
-                math.nan if sample is None else age_s
-                for sample, age_s in zip(latest.samples, latest.ages_s.tolist(), strict=True)
-            ],
+            "sample_age_seconds": np.where(latest.samples.there, latest.ages_s, np.nan).tolist(),
             "requests": observed.total.started.tolist(),
             "good_answers": observed.total.good.tolist(),
             "failures": observed.total.failed.tolist(),

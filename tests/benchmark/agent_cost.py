@@ -32,6 +32,7 @@ from isocost.v1 import telemetry_pb2
 from tests.benchmark.bench_json import Entry, at_most, merge
 from tests.benchmark.filter_cost import cpu_s, show
 from tests.integration.harness.wait import wait_until
+from tests.unit.sample_blocks import samples_of
 from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
 from tests.unit.telemetry.pages import recorded
 
@@ -78,7 +79,7 @@ class Reports:
 
     def complete(self) -> bool:
         """Every GPU with its slow signals."""
-        gpus = [gpu for node in self.last.samples for gpu in node.gpus] if self.last else []
+        gpus = [gpu for node in samples_of(self.last) for gpu in node.gpus] if self.last else []
         return len(gpus) == GPUS and all(
             gpu.pcie_bytes_per_s.state == SignalState.MEASURED for gpu in gpus
         )

@@ -17,6 +17,7 @@ from tests.benchmark.control_scale import Run, judge
 from tests.benchmark.raw_grpc import ClientStream
 from tests.benchmark.scale_traffic import NODES_PER_AGENT, VARIANTS, VMS, AgentTraffic, EnvoyTraffic
 from tests.integration.harness.wait import wait_until
+from tests.unit.sample_blocks import samples_of
 
 GOOD = Run(cpu=0.2, rss_mb=150.0, interval_p99_ms=205.0, tables=400, delivered=1.0, machine=0.5)
 
@@ -54,9 +55,9 @@ def test_what_the_load_says_for_an_agent_is_a_report_of_its_nodes() -> None:
     for sequence in range(2 * VARIANTS):
         report = reader.read(traffic.report(sequence, 1.5, 2.5), 1.0)
         assert (report.agent, report.sequence, report.wall_unix_s) == ("agent-3", 1 + sequence, 1.5)
-        names = [sample.node.name for sample in report.samples]
+        names = [sample.node.name for sample in samples_of(report)]
         assert names == [f"node-{3 * NODES_PER_AGENT + place:05}" for place in range(8)]
-        assert all(sample.engine_up for sample in report.samples)
+        assert all(sample.engine_up for sample in samples_of(report))
 
 
 def test_what_the_load_says_for_an_envoy_is_counted() -> None:
@@ -90,7 +91,7 @@ async def test_the_cheap_stream_is_one_that_grpc_takes() -> None:
         await wait_until(lambda data=report: stream.send(data), "the server lets a report in")
     await wait_until(
         lambda: (
-            registry.first_discovery_done(0.0) and registry.view(0.0).samples[0].taken_s == 59.0
+            registry.first_discovery_done(0.0) and registry.view(0.0).samples.taken_s(0) == 59.0
         ),
         "the last report came",
     )

@@ -15,6 +15,7 @@ from tests.integration.harness.ports import free_port
 from tests.integration.harness.process import Process
 from tests.integration.harness.telemetry_stand_in import Arrival, telemetry_stand_in
 from tests.integration.harness.wait import wait_until
+from tests.unit.sample_blocks import samples_of
 from tests.unit.telemetry.fake_gpus import FakeGpus, build_library
 from tests.unit.telemetry.page_server import page_server
 
@@ -39,7 +40,7 @@ def slow(sample: NodeSample) -> set[SignalState]:
 
 
 def samples(arrivals: Iterable[Arrival]) -> list[NodeSample]:
-    return [arrival.report.samples[0] for arrival in arrivals if arrival.report.samples]
+    return [samples_of(arrival.report)[0] for arrival in arrivals if arrival.report.block.entries]
 
 
 async def test_the_other_signals_flow_on_and_it_is_over_when_the_driver_lets_go(

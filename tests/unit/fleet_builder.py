@@ -20,6 +20,7 @@ from isocost.observe.batch import Batch
 from isocost.observe.fleet import FleetObserver, Observed
 from isocost.score.entropy import EntropyTerms, entropy_terms, node_capacity
 from isocost.score.telemetry import FleetTelemetry, fleet_telemetry, kv_bytes_per_token
+from tests.unit.sample_blocks import fleet_samples
 
 GB = 1e9
 KV_BYTES_PER_TOKEN = 131_072
@@ -91,7 +92,7 @@ def telemetry_of(
 ) -> FleetTelemetry:
     """Columns of samples that are new unless ages are given."""
     ages = [0.0] * len(nodes) if ages_s is None else ages_s
-    return fleet_telemetry(kv_bytes_per_token(nodes), samples, ages)
+    return fleet_telemetry(kv_bytes_per_token(nodes), fleet_samples(samples), ages)
 
 
 def terms_of(

@@ -11,32 +11,50 @@ from dataclasses import dataclass, replace
 
 from isocost.discovery.report import AgentReport
 from isocost.discovery.streams import SharedName, Streams
-from isocost.model import NodeSample
+from isocost.model import Node
+from isocost.score.block import Entry
 
 #: So many names are enough to know what happened.
 _LISTED = 20
 
 
 @dataclass(slots=True)
-class Announcement:
-    """The latest sample of a node, the report that it came with, and when it came: each report
-    replaces them.
+class Heard:
+    """An agent's latest report, and when it came. All claims that it made share it, so that the
+    next report of the same nodes replaces it for all of them at once.
     """
 
-    sample: NodeSample
     report: AgentReport
     arrived_s: float
-    #: The node's clock less this machine's.
-    clock_offset_s: float
+
+
+@dataclass(slots=True)
+class Announcement:
+    """An agent's claim on a node, and where the node's latest sample is in what was heard last."""
+
+    entry: Entry
+    heard: Heard
+
+    @property
+    def node(self) -> Node:
+        return self.entry.node
+
+    @property
+    def report(self) -> AgentReport:
+        return self.heard.report
+
+    @property
+    def arrived_s(self) -> float:
+        return self.heard.arrived_s
 
     @property
     def claimant(self) -> str:
-        return f"agent {self.report.agent} on {self.sample.node.host}"
+        return f"agent {self.report.agent} on {self.node.host}"
 
     @property
     def start_epoch(self) -> int:
         """Unix seconds at which the instance started: that it is a number was checked."""
-        return int(self.sample.node.instance_id.rpartition("@")[2])
+        return int(self.node.instance_id.rpartition("@")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +106,10 @@ class Announcements:
         self._forget_after_s = forget_after_s
         # By node name, then by agent and host: both in the order of their first claim.
         self._claims: dict[str, dict[tuple[str, str], Announcement]] = {}
+        #: By agent: its last report, if all claims that it made are as it says, and when it came.
+        self._heard: dict[str, Heard] = {}
+        #: How often a claim came to be of another report than those that it was with before.
+        self.moves = 0
         # By agent: when it last spoke, also of no nodes.
         self._heard_s: dict[str, float] = {}
         self._streams = Streams()
@@ -103,29 +125,49 @@ class Announcements:
 
     def receive(self, report: AgentReport, now_s: float) -> None:
         """Take a report that arrived at ``now_s``; what a newer one has told already stays."""
-        agent, all_claims, before, follows = report.agent, self._claims, None, False
+        agent = report.agent
         self._heard_s[agent] = now_s
         self._streams.heard(agent, report.stream, now_s, self._lost_after_s)
-        agent_offset_s = report.clock_offset_s
-        for sample in report.samples:
-            node = sample.node
-            claims = all_claims.get(node.name)
-            held = None if claims is None else claims.get((agent, node.host))
+        heard = self._heard.get(agent)
+        # The very same nodes as in the report before, as nearly always.
+        if heard is not None and heard.report.block.entries is report.block.entries:
+            if self._counts(report, heard, now_s):
+                heard.report, heard.arrived_s = report, now_s
+        else:
+            self._claim(report, now_s)
+
+    def _counts(self, report: AgentReport, heard: Heard, now_s: float) -> bool:
+        """Is it newer? A machine that lost both clocks is believed again after its silence."""
+        return report.follows(heard.report) or now_s - heard.arrived_s > self._lost_after_s
+
+    def _claim(self, report: AgentReport, now_s: float) -> None:
+        """Take the nodes of a report one by one."""
+        agent, heard = report.agent, Heard(report, now_s)
+        before, counts, whole = None, False, True
+        for entry in report.block.entries:
+            node = entry.node
+            claims = self._claims.setdefault(node.name, {})
+            held = claims.get((agent, node.host))
             if held is None:
-                all_claims.setdefault(node.name, {})[agent, node.host] = Announcement(
-                    sample, report, now_s, agent_offset_s + sample.clock_offset_s
-                )
+                claims[agent, node.host] = Announcement(entry, heard)
                 self._answer = None
                 continue
-            if held.report is not before:
-                before = held.report
-                follows = report.follows(before)
-            # A machine that lost both clocks is believed again after its silence.
-            if follows or self.lost(held, now_s):
-                if held.sample.node is not node:
-                    self._answer = None
-                held.sample, held.report, held.arrived_s = sample, report, now_s
-                held.clock_offset_s = agent_offset_s + sample.clock_offset_s
+            # Of a node that is named twice the first one counts.
+            if held.heard is heard:
+                continue
+            if held.heard is not before:
+                before = held.heard
+                counts = self._counts(report, before, now_s)
+            if not counts:
+                whole = False
+                continue
+            if held.node is not node:
+                self._answer = None
+            held.entry, held.heard = entry, heard
+        self.moves += 1
+        self._heard.pop(agent, None)
+        if whole:
+            self._heard[agent] = heard
 
     def lost(self, announcement: Announcement, now_s: float) -> bool:
         return now_s - announcement.arrived_s > self._lost_after_s
@@ -148,19 +190,19 @@ class Announcements:
         for name, claims in self._claims.items():
             claimed += len(claims)
             winner, losers = self._decide(claims.values(), now_s)
-            by_address.setdefault(winner.sample.node.address, []).append(winner)
+            by_address.setdefault(winner.node.address, []).append(winner)
             conflicts.update(
                 Conflict(f"node {name}", winner.claimant, loser.claimant) for loser in losers
             )
         nodes: dict[str, Announcement] = {}
         for address, holders in by_address.items():
             winner, losers = self._decide(holders, now_s)
-            nodes[winner.sample.node.name] = winner
+            nodes[winner.node.name] = winner
             conflicts.update(
                 Conflict(
                     f"address {address}",
-                    f"node {winner.sample.node.name}",
-                    f"node {loser.sample.node.name}",
+                    f"node {winner.node.name}",
+                    f"node {loser.node.name}",
                 )
                 for loser in losers
             )
@@ -202,6 +244,7 @@ class Announcements:
             for claimant, claim in list(claims.items()):
                 if now_s - claim.arrived_s > self._forget_after_s:
                     del claims[claimant]
+                    self._heard.pop(claim.report.agent, None)
             if not claims:
                 del self._claims[name]
                 dropped.setdefault(claim.report.agent, []).append(name)
@@ -212,6 +255,7 @@ class Announcements:
         for agent, heard_s in list(self._heard_s.items()):
             if now_s - heard_s > self._forget_after_s:
                 del self._heard_s[agent]
+                self._heard.pop(agent, None)
                 self._streams.forget(agent)
         return forgotten
 

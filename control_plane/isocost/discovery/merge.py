@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
@@ -14,29 +13,20 @@ from isocost.discovery.held import Kept
 from isocost.model import Node
 from isocost.weight.told import Discovered, Told
 
-
-class Unheard:
-    """Stands in for the announcement of a node that nobody announced."""
-
-    sample = None
-    arrived_s = -math.inf
-    clock_offset_s = math.nan
-
-
-UNHEARD = Unheard()
 _GONE = (Told.WITHDRAWN, Told.LATE)
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The fleet, sorted by name. ``told`` has nodes of which lists say something; ``hosts`` are the
-    names to resolve, ``unresolved`` the nodes that lack an address, with what is to be resolved;
-    ``probed`` are the addresses of nodes that no agent announced, or a list calls gone;
-    ``contested`` are announced nodes at whose address lists have only another one.
+    """The fleet, sorted by name. ``claims`` are the agents', None for a node that nobody announced;
+    ``told`` has nodes of which lists say something; ``hosts`` are the names to
+    resolve, ``unresolved`` the nodes that lack an address, with what is to be resolved; ``probed``
+    are the addresses of nodes that no agent announced, or a list calls gone; ``contested`` are
+    announced nodes at whose address lists have only another one.
     """
 
     nodes: tuple[Node, ...]
-    claims: tuple[Announcement | Unheard, ...]
+    claims: tuple[Announcement | None, ...]
     told: Mapping[str, Told]
     conflicts: frozenset[Conflict]
     hosts: frozenset[str]
@@ -65,10 +55,10 @@ def merge(
     agent before both, but for ``yielding``: contested nodes that give way to the lists.
     ``resolve`` gives an address in Envoy's form, None while it has none.
     """
-    claimants = {claim.sample.node.address: name for name, claim in announced.items()}
+    claimants = {claim.node.address: name for name, claim in announced.items()}
     if yielding:
         announced = {name: claim for name, claim in announced.items() if name not in yielding}
-    nodes = {name: claim.sample.node for name, claim in announced.items()}
+    nodes = {name: claim.node for name, claim in announced.items()}
     wanted: set[str] = set()
     confirmed: set[str] = set()
     holders = {node.address: name for name, node in nodes.items()}
@@ -107,7 +97,7 @@ def merge(
     doubted = {item.node.name for _, kept in lists for item in kept if item.doubted is not None}
     return Merged(
         tuple(nodes[name] for name in names),
-        tuple(announced.get(name, UNHEARD) for name in names),
+        tuple(announced.get(name) for name in names),
         told,
         frozenset(conflicts),
         frozenset(hosts),

@@ -7,8 +7,6 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from isocost.config import DiscoverySettings
 from isocost.discovery.announce import Announcement, Announcements, Conflict
 from isocost.discovery.file import FileNodes, in_thread
@@ -20,7 +18,7 @@ from isocost.discovery.probe import Probes
 from isocost.discovery.report import AgentReport
 from isocost.discovery.state import DiscoveryState, SourceState
 from isocost.discovery.streams import SharedName
-from isocost.discovery.view import FleetView
+from isocost.discovery.view import FleetView, LatestSamples
 from isocost.model import Node
 from isocost.weight.told import Discovered
 
@@ -70,6 +68,9 @@ class Registry:
         self._parts: tuple[object, ...] = ()
         self._yielding: frozenset[str] = frozenset()
         self._merged: Merged = merge({}, (), self.names.address)
+        #: Where the samples of the fleet are, and of which claims that is true.
+        self._latest = LatestSamples(())
+        self._latest_of = self._merged, 0
         self._said: tuple[object, ...] = ()
         self._discovered: Discovered | None = None
 
@@ -85,7 +86,7 @@ class Registry:
     def receive(self, report: AgentReport, now_s: float) -> None:
         """Take what an agent reported."""
         self._announcements.receive(report, now_s)
-        self._announced = self._announced or bool(report.samples)
+        self._announced = self._announced or bool(report.block.entries)
 
     def first_discovery_done(self, now_s: float) -> bool:
         """Are the nodes known, or was there time enough for them to show, so that an empty list is
@@ -100,15 +101,11 @@ class Registry:
 
     def view(self, now_s: float) -> FleetView:
         """Every known node, sorted by name, each name and each address once."""
-        merged = self._follow(now_s)
-        claims = merged.claims
-        return FleetView(
-            merged.nodes,
-            tuple([claim.sample for claim in claims]),
-            now_s - np.array([claim.arrived_s for claim in claims], dtype=np.float64),
-            np.array([claim.clock_offset_s for claim in claims], dtype=np.float64),
-            self._discovered,
-        )
+        merged, moves = self._follow(now_s), self._announcements.moves
+        if merged is not self._latest_of[0] or moves != self._latest_of[1]:
+            self._latest = LatestSamples(merged.claims)
+            self._latest_of = merged, moves
+        return self._latest.view(merged.nodes, self._discovered, now_s)
 
     def state(self, now_s: float) -> DiscoveryState:
         """How discovery itself is, as of the last view."""
@@ -163,9 +160,7 @@ class Registry:
             if claim is not None and not self._announcements.lost(claim, now_s):
                 return False
             # An agent that stops takes its nodes off the list, and says nothing of the engines.
-            address = (
-                self.names.address(node.address) if claim is None else claim.sample.node.address
-            )
+            address = self.names.address(node.address) if claim is None else claim.node.address
             return self._refuses(address)
 
         for source, held in zip(self.sources, self._held, strict=True):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from struct import Struct
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError, Message
@@ -16,34 +14,10 @@ from isocost.config import NodeSettings
 from isocost.config_fields import Name
 from isocost.config_file import parse
 from isocost.discovery.address import canonical
-from isocost.discovery.wire_sample import (
-    OWN_SIGNALS,
-    Entry,
-    Health,
-    WireSample,
-    known_signal,
-    signals_of,
-)
 from isocost.errors import ConfigError, TelemetryError
-from isocost.model import (
-    MAX_EPOCH_DIGITS,
-    EngineSample,
-    HealthSignals,
-    Node,
-    NodeSample,
-    Signal,
-    SignalState,
-    Xid,
-)
-from isocost.sample_rows import (
-    ENGINE_ROW,
-    ENGINE_SIGNALS,
-    GPU_ROW,
-    GPU_SIGNALS,
-    HANDLES_DROPPED,
-    NODE_ROW,
-    SIGNAL_BYTES,
-)
+from isocost.model import MAX_EPOCH_DIGITS, HealthSignals, Node, Signal, Xid
+from isocost.sample_rows import ENGINE_ROW, GPU_ROW, NODE_ROW
+from isocost.score.block import Block, Entry, Health, HealthOfGpus, known_signal
 from isocost.score.hardware import suspicions
 from isocost.v1 import roster_pb2, telemetry_pb2
 
@@ -57,15 +31,6 @@ _NAME: TypeAdapter[str] = TypeAdapter(Name)
 #: GPUs of a kind that are well say the same, but for some 40 temperatures.
 _HEALTH_KEPT = 1024
 
-_KNOWN = (SignalState.MEASURED, SignalState.STALE)
-#: What a report is looked at for at once: a node's flags and clock, and of a GPU the state and the
-#: value of its links, and whether it is lost.
-_LINKS = GPU_SIGNALS.index("nvlink_active_fraction")
-_node_flags = Struct(f"<{OWN_SIGNALS * SIGNAL_BYTES}xBq").iter_unpack
-_gpu_links = Struct(
-    f"<{_LINKS * SIGNAL_BYTES}xB4xd{(len(GPU_SIGNALS) - 1 - _LINKS) * SIGNAL_BYTES}xB4x"
-).iter_unpack
-
 
 class AgentReport(NamedTuple):
     """One report. ``refused`` says for each node that could not be used, why.
@@ -77,7 +42,7 @@ class AgentReport(NamedTuple):
     sequence: int
     wall_unix_s: float
     monotonic_s: float
-    samples: tuple[NodeSample, ...]
+    block: Block
     refused: tuple[str, ...] = ()
     #: The agent's clock less this machine's, the way between them included.
     clock_offset_s: float = 0.0
@@ -97,19 +62,21 @@ class AgentReport(NamedTuple):
 
 class ReportReader:
     """Reads the reports of one stream. Nodes and the health of GPUs are told, and read, when they
-    change. Of the rest only the numbers are kept at once, see ReadSample.
+    change. The numbers are kept as they come, see Block.
     """
 
     def __init__(self, stream: int = 0) -> None:
         """``stream``: its number, greater than that of every earlier one."""
         self._stream = stream
         self._agent: str | None = None
+        #: The last list that was told, and what it says.
+        self._listed: bytes | None = None
         self._nodes: dict[bytes, Node | str] = {}
-        self._entries: tuple[Entry, ...] | None = None
+        self._entries: tuple[Entry, ...] = ()
         self._refused: tuple[str, ...] = ()
-        self._health: tuple[Health | None, ...] = ()
+        self._rows = self._gpus = 0
+        self._health = HealthOfGpus()
         self._by_content: dict[bytes, Health] = {}
-        self._gpus = 0
 
     def read(self, data: bytes, unix_s: float) -> AgentReport:
         """A TelemetryReport that arrived at ``unix_s``. TelemetryError: it is none, the agent has
@@ -120,82 +87,65 @@ class ReportReader:
         _merge(report, data, "not a TelemetryReport")
         if (agent := report.agent) != self._agent:
             self._agent = _checked_name(agent)
-        if report.HasField("nodes"):
+        if report.HasField("nodes") and report.nodes != self._listed:
             self._read_nodes(report.nodes)
         if report.HasField("health"):
             self._read_health(report.health)
         wall_s = report.wall_unix_ms / 1e3
+        monotonic_s = report.monotonic_ms / 1e3
         return AgentReport(
             agent,
             report.sequence,
             wall_s,
-            report.monotonic_ms / 1e3,
-            self._samples(report),
+            monotonic_s,
+            self._block(report, monotonic_s),
             self._refused,
             wall_s - unix_s,
             self._stream,
         )
 
-    def _samples(self, report: telemetry_pb2.TelemetryReport) -> tuple[NodeSample, ...]:
-        entries, health = self._entries, self._health
-        if entries is None:
+    def _block(self, report: telemetry_pb2.TelemetryReport, taken_s: float) -> Block:
+        if self._listed is None:
             raise TelemetryError("the first report of a stream does not name its nodes")
-        node_rows, gpu_rows, taken_s = report.node_rows, report.gpu_rows, report.monotonic_ms / 1e3
-        at, node_size, gpu_size = 0, NODE_ROW.size, GPU_ROW.size
-        if len(node_rows) != len(entries) * node_size or len(gpu_rows) != self._gpus * gpu_size:
+        node_rows, gpu_rows = report.node_rows, report.gpu_rows
+        node_bytes, gpu_bytes = self._rows * NODE_ROW.size, self._gpus * GPU_ROW.size
+        if len(node_rows) != node_bytes or len(gpu_rows) != gpu_bytes:
             raise TelemetryError(
                 f"its rows have {len(node_rows)} and {len(gpu_rows)} bytes, where those of "
-                f"{len(entries)} nodes and {self._gpus} GPUs have {len(entries) * node_size} and "
-                f"{self._gpus * gpu_size}"
+                f"{self._rows} nodes and {self._gpus} GPUs have {node_bytes} and {gpu_bytes}"
             )
-        if len(health) != self._gpus:
-            raise TelemetryError(f"it tells the health of {len(health)} of {self._gpus} GPUs")
-        well = [
-            (links >= 1.0 or state not in _KNOWN) and not lost and (told is None or told.well)
-            for (state, links, lost), told in zip(_gpu_links(gpu_rows), health, strict=True)
-        ]
-        all_well = all(well)
-        samples: list[WireSample] = []
-        for entry, (flags, offset_ms) in zip(entries, _node_flags(node_rows), strict=True):
-            node, _, first, end = entry
-            if not isinstance(node, str):
-                samples.append(
-                    WireSample(
-                        entry,
-                        node,
-                        taken_s,
-                        flags,
-                        offset_ms,
-                        node_rows[at : at + node_size],
-                        gpu_rows[first * gpu_size : end * gpu_size],
-                        health,
-                        (all_well or all(well[first:end])) and not flags & HANDLES_DROPPED,
-                    )
-                )
-            at += node_size
-        if report.by_model:
-            _add_models(report, entries, samples)
-        return tuple(samples)
+        if len(self._health.told) != self._gpus:
+            raise TelemetryError(
+                f"it tells the health of {len(self._health.told)} of {self._gpus} GPUs"
+            )
+        models = _models(report, self._rows) if report.by_model else {}
+        return Block(self._entries, taken_s, node_rows, gpu_rows, self._health, models)
 
     def _read_nodes(self, content: bytes) -> None:
         listed = telemetry_pb2.NodeList()
         _merge(listed, content, "its nodes are no NodeList")
-        entries, nodes, end = [], dict[bytes, Node | str](), 0
-        for item in listed.nodes:
+        nodes, refused = dict[bytes, Node | str](), list[str]()
+        entries, end = list[Entry](), 0
+        for row, item in enumerate(listed.nodes):
             key = item.node.SerializeToString()
             node = nodes[key] = self._nodes.get(key) or _node_or_reason(item.node)
             first, end = end, end + len(item.gpu_uuids)
-            entries.append(Entry(node, tuple(item.gpu_uuids), first, end))
-        self._entries, self._nodes, self._gpus = tuple(entries), nodes, end
-        self._refused = tuple(entry.node for entry in entries if isinstance(entry.node, str))
+            if isinstance(node, str):
+                refused.append(node)
+            else:
+                entries.append(Entry(node, tuple(item.gpu_uuids), row, first, end))
+        self._listed, self._nodes = content, nodes
+        self._entries, self._refused = tuple(entries), tuple(refused)
+        self._rows, self._gpus = len(listed.nodes), end
 
     def _read_health(self, content: bytes) -> None:
         listed = telemetry_pb2.HealthList()
         _merge(listed, content, "the health of its GPUs is no HealthList")
         # What did not change is the same object again, however many others there are.
         known = {told: self._by_content.get(told) or _health(told) for told in listed.gpus if told}
-        self._health = tuple(known.get(told) for told in listed.gpus)
-        self._by_content = known
+        health = tuple(known.get(told) for told in listed.gpus)
+        unwell = (place for place, told in enumerate(health) if told and not told.well)
+        self._health, self._by_content = HealthOfGpus(health, tuple(unwell)), known
 
 
 def _merge(message: Message, data: bytes, otherwise: str) -> None:
@@ -206,21 +156,13 @@ def _merge(message: Message, data: bytes, otherwise: str) -> None:
         raise TelemetryError(otherwise) from error
 
 
-def _add_models(
-    report: telemetry_pb2.TelemetryReport,
-    entries: Sequence[Entry],
-    samples: Sequence[WireSample],
-) -> None:
-    by_model: dict[int, list[tuple[str, EngineSample]]] = {}
+def _models(report: telemetry_pb2.TelemetryReport, rows: int) -> dict[int, list[tuple[str, bytes]]]:
+    by_row: dict[int, list[tuple[str, bytes]]] = {}
     for item in report.by_model:
-        if len(item.row) != ENGINE_ROW.size or item.node >= len(entries):
+        if len(item.row) != ENGINE_ROW.size or item.node >= rows:
             raise TelemetryError(f"what it tells of the model {item.model!r:.200} is no engine's")
-        row = signals_of(ENGINE_ROW.unpack(item.row), len(ENGINE_SIGNALS))
-        by_model.setdefault(item.node, []).append((item.model, EngineSample(*row)))
-    left = iter(samples)
-    for place, entry in enumerate(entries):
-        if not isinstance(entry.node, str):
-            next(left).add_models(by_model.get(place, ()))
+        by_row.setdefault(item.node, []).append((item.model, item.row))
+    return by_row
 
 
 def _checked_name(agent: str) -> str:

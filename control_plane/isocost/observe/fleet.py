@@ -16,7 +16,7 @@ from isocost.observe.history import History
 from isocost.observe.inflight import InFlight
 from isocost.observe.latency import LastMeans, Latency
 from isocost.observe.placements import Placements
-from isocost.observe.rows import RowNumbers
+from isocost.observe.rows import Ids, RowNumbers, Rows
 from isocost.observe.shares import VmShares
 from isocost.observe.speeds import SpeedLearner, Speeds, TickTimes
 from isocost.observe.window import SlidingSums, grown
@@ -184,8 +184,7 @@ class FleetObserver:
         self.answers.other += int(news.column("finish_other").sum())
         tokens = np.minimum(news.column("output_tokens"), _MOST_TOKENS).astype(np.int64)
         self.output_tokens += int(tokens.sum())
-        places, ids = self._with_parents(news.ids.tolist())
-        rows = self._rows_of(ids)
+        places, rows = self._with_parents(news.ids)
         counted = news.columns(OUTCOMES)[places]
         outcomes = counted.astype(np.int64)
         self._latencies.add(rows, news.columns(_LATENCIES)[places], now_s)
@@ -310,31 +309,35 @@ class FleetObserver:
             np.logical_and.at(known, at, self._in_flight.known(ids))
         return in_flight, known, open_age_s_sum, pending_tokens, kv_tokens
 
-    def _with_parents(self, ids: Sequence[int]) -> tuple[NDArray[np.intp], Sequence[int]]:
-        """The places of a batch's nodes with their ids, then of those that are parts of a node,
+    def _with_parents(self, ids: Ids) -> tuple[NDArray[np.intp], Rows]:
+        """The places of a batch's nodes with their rows, then of those that are parts of a node,
         with the node's.
         """
-        places = np.arange(len(ids))
+        places, rows = np.arange(len(ids)), self._grown(self._rows.of_array(ids))
         if not self._parents:
-            return places, ids
-        parents = self._parents
-        parts = [place for place, node_id in enumerate(ids) if node_id in parents]
-        wholes = [parents[ids[place]] for place in parts]
-        return np.concatenate((places, np.array(parts, dtype=np.intp))), [*ids, *wholes]
+            return places, rows
+        found = [self._parents.get(node_id) for node_id in ids.tolist()]
+        parts = [place for place, whole in enumerate(found) if whole is not None]
+        wholes = self._rows_of([whole for whole in found if whole is not None])
+        return np.concatenate((places, np.array(parts, dtype=np.intp))), np.append(rows, wholes)
 
-    def _rows_of(self, node_ids: Sequence[int]) -> NDArray[np.intp]:
+    def _rows_of(self, node_ids: Sequence[int]) -> Rows:
         """The nodes' rows; new ones for nodes that are new."""
-        rows, known = self._rows.of(node_ids), self._rows
-        if len(known) > len(self._in_a_row):
-            self._latencies.grow(len(known))
-            self._recent.grow(len(known))
-            self._speeds.grow(len(known))
-            self._tpot.grow(len(known))
-            self._first_byte.grow(len(known))
-            self._total = grown(self._total, len(known))
-            self._in_a_row = grown(self._in_a_row, len(known))
-            self._last_failed_s = grown(self._last_failed_s, len(known))
-            self._output_tokens = grown(self._output_tokens, len(known))
+        return self._grown(self._rows.of(node_ids))
+
+    def _grown(self, rows: Rows) -> Rows:
+        """The rows that were asked for, once all arrays have them."""
+        known = len(self._rows)
+        if known > len(self._in_a_row):
+            self._latencies.grow(known)
+            self._recent.grow(known)
+            self._speeds.grow(known)
+            self._tpot.grow(known)
+            self._first_byte.grow(known)
+            self._total = grown(self._total, known)
+            self._in_a_row = grown(self._in_a_row, known)
+            self._last_failed_s = grown(self._last_failed_s, known)
+            self._output_tokens = grown(self._output_tokens, known)
         return rows
 
 

@@ -38,11 +38,15 @@ class Sums:
     models: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def add(self, answers: Sequence[Answer]) -> None:
+        by_model: dict[str, list[int]] = {}
         for answer in answers:
-            if answer.user_bucket:
-                self.user_count[answer.user_bucket - 1] += 1.0
-                self.user_tokens[answer.user_bucket - 1] += answer.output_tokens
-            self._add_model(answer.model, 1.0, float(answer.output_tokens))
+            by_model.setdefault(answer.model, []).append(answer.output_tokens)
+        for name, tokens in by_model.items():
+            self._add_model(name, float(len(tokens)), float(sum(tokens)))
+        some = [answer for answer in answers if answer.user_bucket]
+        users = np.array([answer.user_bucket - 1 for answer in some], dtype=np.intp)
+        np.add.at(self.user_count, users, 1.0)
+        np.add.at(self.user_tokens, users, [float(answer.output_tokens) for answer in some])
 
     def plus(self, more: Sums) -> Sums:
         """Both together: means weighed by their counts."""

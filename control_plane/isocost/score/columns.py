@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ class Column:
     state: NDArray[np.int8]
     age_s: Floats
 
-    @property
+    @cached_property
     def known(self) -> NDArray[np.bool_]:
         known: NDArray[np.bool_] = (self.state == SignalState.MEASURED) | (
             self.state == SignalState.STALE

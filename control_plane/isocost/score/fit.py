@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from isocost.config import ModelPlacement
-from isocost.model import Model, Node, NodeSample
+from isocost.model import Model, Node
+from isocost.score.fleet_samples import FleetSamples
 from isocost.score.rows import vram_total_bytes
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class ModelFit:
             for name, (node, vram_bytes, _) in self._found.items()
         }
 
-    def fitted(self, nodes: Sequence[Node], samples: Sequence[NodeSample | None]) -> Fitted:
+    def fitted(self, nodes: Sequence[Node], samples: FleetSamples) -> Fitted:
         """The nodes as they go into the roster; the same object while nothing changes."""
         asked = tuple(nodes)
         if self._answer is not None and self._answer[0] == asked:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.model import EngineSample, Node, NodeSample, SignalState
+from isocost.model import Node, SignalState
 from isocost.score.columns import Column, Floats, derived
+from isocost.score.fleet_samples import FleetSamples
 from isocost.score.model_rows import ModelRows
-from isocost.score.rows import node_columns
+from isocost.score.rows import engine_columns
 from isocost.score.telemetry import FleetTelemetry
 
 
@@ -77,7 +78,7 @@ class ModelEngines:
 def model_engines(
     rows: ModelRows,
     kv_size: Column,
-    samples: Sequence[NodeSample | None],
+    samples: FleetSamples,
     ages_s: Sequence[float] | Floats,
 ) -> ModelEngines | None:
     """``kv_size`` [m] is the KV bytes per token; samples and their ages are of the n nodes. None:
@@ -87,13 +88,10 @@ def model_engines(
         return None
     ages = np.asarray(ages_s, dtype=np.float64)
     found = [
-        _engine(samples[place], row) for row, place in zip(rows.nodes, rows.node_of, strict=True)
+        _engine(samples.models(place), row)
+        for row, place in zip(rows.nodes, rows.node_of.tolist(), strict=True)
     ]
-    alone = [
-        None if engine is None else NodeSample(row, engine_up=True, engine=engine)
-        for row, engine in zip(rows.nodes, found, strict=True)
-    ]
-    columns = node_columns(alone, ages[rows.node_of])
+    columns = engine_columns(found, ages[rows.node_of])
     pool = columns["kv_pool_tokens"]
     return ModelEngines(
         rows.node_of,
@@ -106,13 +104,12 @@ def model_engines(
     )
 
 
-def _engine(sample: NodeSample | None, row: Node) -> EngineSample | None:
-    if sample is None or not row.models:
+def _engine(told: Sequence[tuple[str, bytes]], row: Node) -> bytes | None:
+    """The row of its engine."""
+    if not told or not row.models:
         return None
     model = row.models[0]
-    return next(
-        (engine for name, engine in sample.by_model if name in (model.name, *model.aliases)), None
-    )
+    return next((engine for name, engine in told if name in (model.name, *model.aliases)), None)
 
 
 def _value(column: Column, where: NDArray[np.bool_], value: NDArray[np.float64]) -> Column:

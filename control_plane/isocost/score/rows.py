@@ -1,34 +1,17 @@
-"""The samples of the fleet as columns: all numbers at once, combined over the GPUs of each node.
-
-A sample that came over the wire brings its numbers along as bytes, so that a tick need not look at
-every signal of every GPU.
-"""
+"""The samples of the fleet as columns: all numbers at once, combined over the GPUs of each node."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.model import (
-    SAMPLE_FRESH_S,
-    NodeSample,
-    SignalState,
-)
-from isocost.sample_rows import (
-    ENGINE_SIGNALS,
-    GPU_ROW,
-    GPU_SIGNALS,
-    NODE_ROW,
-    NODE_SIGNALS,
-    gpu_row,
-    node_row,
-)
+from isocost.model import SAMPLE_FRESH_S, SignalState
+from isocost.sample_rows import ENGINE_ROW, ENGINE_SIGNALS, GPU_SIGNALS, NODE_SIGNALS
 from isocost.score.columns import Column, Floats
+from isocost.score.fleet_samples import ENGINE_TYPE, FleetSamples
 
 #: The numbers of every tick. The last signal of each row, CUDA handles and a GPU's utilisation, is
 #: looked at when something is odd.
@@ -43,118 +26,89 @@ _MEAN = GPU_NUMBERS.index("nvlink_active_fraction")
 #: leaves these their digits where the median comes in.
 _MOST = 1e15
 
-_SIGNAL = np.dtype([("state", "u1"), ("age_ms", "<u4"), ("value", "<f8")])
-#: The signals of a row; what comes behind them is not looked at here.
-_NODE = np.dtype(
-    {"names": ["signals"], "formats": [(_SIGNAL, len(NODE_NUMBERS))], "itemsize": NODE_ROW.size}
-)
-_GPU = np.dtype(
-    {"names": ["signals"], "formats": [(_SIGNAL, len(GPU_NUMBERS))], "itemsize": GPU_ROW.size}
-)
-
-_fields = attrgetter(*(field.name for field in dataclasses.fields(NodeSample)))
+_NO_ENGINE = bytes(ENGINE_ROW.size)
 
 
-class ReadSample(NodeSample):
-    """A sample whose numbers are there as ``node_row`` and ``gpu_rows`` (one GPU's behind the
-    other's), see isocost.sample_rows, so that whoever made it may read its signals later, when
-    somebody asks: on most ticks nobody does. What cannot be true may be among them.
-
-    ``well``: the health table has nothing on it.
+class _Signals(NamedTuple):
+    """Values, states and ages in seconds, each [signals, m]. What is not known has the value and
+    the age 0.
     """
 
-    __slots__ = ("gpu_rows", "node_row", "well")
-
-    node_row: bytes
-    gpu_rows: bytes
-    well: bool
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NodeSample) and _fields(self) == _fields(other)
-
-    def __hash__(self) -> int:
-        return hash(_fields(self))
+    value: Floats
+    state: NDArray[np.int8]
+    age_s: Floats
 
 
-def node_columns(samples: Sequence[NodeSample | None], ages_s: Floats) -> Mapping[str, Column]:
+def node_columns(samples: FleetSamples, ages_s: Floats) -> Mapping[str, Column]:
     """The signals of n nodes by name, those of a GPU over all GPUs of the node.
 
     A node without a sample has every signal absent; a sample older than ``SAMPLE_FRESH_S`` makes
     every signal in it stale, and that much older. ``ages_s`` [n] is the time since each arrived.
     """
-    rows = [sample if isinstance(sample, ReadSample) else _rows(sample) for sample in samples]
-    own = _signals(b"".join([row.node_row for row in rows]), _NODE)
-    of_gpus = _over_gpus([row.gpu_rows for row in rows])
-    names = (*NODE_NUMBERS, *GPU_NUMBERS)
-    values = np.concatenate((own[0], of_gpus[0]))
-    states = np.concatenate((own[1], of_gpus[1]))
-    ages = np.concatenate((own[2], of_gpus[2]))
-    known = (states == SignalState.MEASURED) | (states == SignalState.STALE)
-    old = known & (ages_s > SAMPLE_FRESH_S)
-    states = np.where(old, SignalState.STALE, states).astype(np.int8)
-    ages = ages + np.where(old, ages_s, 0.0) if old.any() else ages
-    return {
-        name: Column(values[place], states[place], ages[place]) for place, name in enumerate(names)
-    }
+    own = _signals(samples.node_rows, len(NODE_NUMBERS))
+    of_gpus = _over_gpus(samples)
+    both = _Signals(
+        np.concatenate((own.value, of_gpus.value)),
+        np.concatenate((own.state, of_gpus.state)),
+        np.concatenate((own.age_s, of_gpus.age_s)),
+    )
+    return _columns((*NODE_NUMBERS, *GPU_NUMBERS), both, ages_s)
 
 
-def vram_total_bytes(samples: Sequence[NodeSample | None]) -> Floats:
+def engine_columns(rows: Sequence[bytes | None], ages_s: Floats) -> Mapping[str, Column]:
+    """The same of n engines, by their rows; without one every signal is absent."""
+    joined = b"".join([row or _NO_ENGINE for row in rows])
+    signals = _signals(np.frombuffer(joined, ENGINE_TYPE), len(ENGINE_SIGNALS))
+    return _columns(ENGINE_SIGNALS, signals, ages_s)
+
+
+def vram_total_bytes(samples: FleetSamples) -> Floats:
     """Over all GPUs of each node, [n]; 0 = not known."""
     total = node_columns(samples, np.zeros(len(samples)))["vram_total_bytes"]
     return total.value
 
 
-class _Rows(NamedTuple):
-    node_row: bytes
-    gpu_rows: bytes
+def _columns(names: Sequence[str], signals: _Signals, ages_s: Floats) -> Mapping[str, Column]:
+    value, state, age_s = signals
+    known = (state == SignalState.MEASURED) | (state == SignalState.STALE)
+    old = known & (ages_s > SAMPLE_FRESH_S)
+    if old.any():
+        state = np.where(old, SignalState.STALE, state).astype(np.int8)
+        age_s = age_s + np.where(old, ages_s, 0.0)
+    return {
+        name: Column(value[place], state[place], age_s[place]) for place, name in enumerate(names)
+    }
 
 
-def _rows(sample: NodeSample | None) -> _Rows:
-    if sample is None:
-        return _NO_ROWS
-    return _Rows(node_row(sample), b"".join(map(gpu_row, sample.gpus)))
-
-
-_NO_ROWS = _Rows(bytes(NODE_ROW.size), b"")
-
-_Signals = tuple[Floats, NDArray[np.int8], Floats]
-
-
-def _signals(rows: bytes, dtype: np.dtype[np.void]) -> _Signals:
-    """Values, states and ages in seconds of m rows of ``dtype``, each [signals, m].
-
-    No signal is ever negative or larger than ``_MOST``; one that is, or has a state of a later
-    version of the protocol, is not known. What is not known has the value and the age 0.
+def _signals(rows: NDArray[np.void], count: int) -> _Signals:
+    """The first so many signals of m rows. None is ever negative or larger than ``_MOST``; one that
+    is, or has a state of a later version of the protocol, is not known.
     """
-    signals = np.frombuffer(rows, dtype)["signals"].T
+    signals = rows["signals"][:, :count].T
     state, value, age_ms = (
         np.ascontiguousarray(signals[name]) for name in ("state", "value", "age_ms")
     )
     possible = (value >= 0.0) & (value <= _MOST)
     known = ((state == SignalState.MEASURED) | (state == SignalState.STALE)) & possible
     kept = known | (state == SignalState.UNSUPPORTED)
-    return (
+    return _Signals(
         np.where(known, value, 0.0),
         np.where(kept, state, SignalState.ABSENT).astype(np.int8),
         np.where(known, age_ms / 1e3, 0.0),
     )
 
 
-def _over_gpus(rows: Sequence[bytes]) -> _Signals:
-    """The signals of n nodes, each one over all GPUs of its node, [signals, n]. Nodes with as many
-    GPUs are looked at together.
+def _over_gpus(samples: FleetSamples) -> _Signals:
+    """The signals of n nodes, each one over all GPUs of its node. Nodes with as many GPUs are
+    looked at together.
     """
-    count = np.array(list(map(len, rows)), dtype=np.intp) // GPU_ROW.size
-    shape = (len(GPU_NUMBERS), len(rows))
-    values, states, ages = np.zeros(shape), np.zeros(shape, dtype=np.int8), np.zeros(shape)
-    for gpus in np.unique(count[count > 0]).tolist():
-        places = np.flatnonzero(count == gpus)
-        of_gpus = _signals(b"".join([rows[place] for place in places.tolist()]), _GPU)
-        each = len(GPU_NUMBERS), len(places), gpus
-        values[:, places], states[:, places], ages[:, places] = _combined(
-            *(part.reshape(each) for part in of_gpus)
-        )
-    return values, states, ages
+    value, state, age_s = _signals(samples.gpu_rows, len(GPU_NUMBERS))
+    shape = (len(GPU_NUMBERS), len(samples))
+    whole = _Signals(np.zeros(shape), np.zeros(shape, dtype=np.int8), np.zeros(shape))
+    for nodes, rows in samples.layout.gpus:
+        combined = _combined(value[:, rows], state[:, rows], age_s[:, rows])
+        whole.value[:, nodes], whole.state[:, nodes], whole.age_s[:, nodes] = combined
+    return whole
 
 
 def _combined(value: Floats, state: NDArray[np.int8], age_s: Floats) -> _Signals:
@@ -173,7 +127,7 @@ def _combined(value: Floats, state: NDArray[np.int8], age_s: Floats) -> _Signals
     known = ~absent & (parts > 0)
     states = np.where(stale, SignalState.STALE, SignalState.MEASURED)
     states = np.where(known, states, np.where(absent, SignalState.ABSENT, SignalState.UNSUPPORTED))
-    return (
+    return _Signals(
         np.where(known, combined, 0.0),
         states.astype(np.int8),
         np.where(known, age_s.max(axis=2), 0.0),

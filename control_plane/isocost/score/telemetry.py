@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from isocost.model import Node, NodeSample, SignalState
 from isocost.score.columns import Column, Floats, derived
+from isocost.score.fleet_samples import FleetSamples
 from isocost.score.rows import node_columns
 
 
@@ -41,7 +42,7 @@ class FleetTelemetry:
 
 
 def fleet_telemetry(
-    kv_size: Column, samples: Sequence[NodeSample | None], ages_s: Sequence[float] | Floats
+    kv_size: Column, samples: FleetSamples, ages_s: Sequence[float] | Floats
 ) -> FleetTelemetry:
     """Columns from the latest sample of each node and the time since it arrived.
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isocost.config import StateSettings
-from isocost.model import SAMPLE_FRESH_S, Node, NodeSample, NodeState
+from isocost.model import SAMPLE_FRESH_S, Node, NodeState
 from isocost.observe.fleet import Observed
 from isocost.score.columns import Floats
+from isocost.score.fleet_samples import FleetSamples
 from isocost.score.health_table import Action
 from isocost.score.telemetry import FleetTelemetry, engine_idle
 from isocost.weight.ejection import Served, trial_open, trial_share
@@ -148,7 +149,7 @@ class FleetStates:
     def tick(
         self,
         nodes: tuple[Node, ...],
-        samples: Sequence[NodeSample | None],
+        samples: FleetSamples,
         ages_s: Sequence[float] | Floats,
         telemetry: FleetTelemetry,
         observed: Observed,
@@ -229,7 +230,7 @@ class FleetStates:
     def _see(
         self,
         nodes: tuple[Node, ...],
-        samples: Sequence[NodeSample | None],
+        samples: FleetSamples,
         ages_s: Floats,
         telemetry: FleetTelemetry,
         observed: Observed,
@@ -238,15 +239,9 @@ class FleetStates:
         discovered: Discovered | None,
         now_s: float,
     ) -> _Seen:
-        watched = np.array([sample is not None for sample in samples], dtype=np.bool_)
-        down = np.array(
-            [sample is not None and not sample.engine_up for sample in samples], dtype=np.bool_
-        )
+        watched, down = samples.there, samples.down.copy()
         # A page that hangs is no engine that is down while the gateways get answers.
-        hangs = down.copy()
-        for index in np.flatnonzero(down).tolist():
-            sample = samples[index]
-            hangs[index] = sample is not None and sample.engine_silent
+        hangs = samples.silent
         silent = watched & (ages_s > self._lost_after_s)
         quiet = watched & ((ages_s > self._lost_after_s / 2) | hangs)
         table = self._table
@@ -354,9 +349,7 @@ class FleetStates:
             return np.full(len(nodes), math.nan)
         return np.array([ages_s.get(node.name, math.nan) for node in nodes], dtype=np.float64)
 
-    def _empty(
-        self, samples: Sequence[NodeSample | None], ages_s: Floats, observed: Observed
-    ) -> Flags:
+    def _empty(self, samples: FleetSamples, ages_s: Floats, observed: Observed) -> Flags:
         """Draining nodes that have nothing open: both the gateways and the engine must say so."""
         empty: Flags = (
             (self._table.state == NodeState.DRAINING)

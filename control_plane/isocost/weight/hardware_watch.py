@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isocost.model import HealthSignals, Node, NodeSample, SignalState
+from isocost.model import HealthSignals, Node, SignalState
 from isocost.score.columns import Floats
+from isocost.score.fleet_samples import FleetSamples
 from isocost.score.hardware import Finding, Suspicion, gpu_findings, suspicions
 from isocost.score.health_table import CUDA_HANDLES, HOLD_S, STALE_S, Action
-from isocost.score.rows import ReadSample
 
 _KNOWN = (SignalState.MEASURED, SignalState.STALE)
 
@@ -74,7 +74,7 @@ class HardwareWatch:
     def tick(
         self,
         nodes: Sequence[Node],
-        samples: Sequence[NodeSample | None],
+        samples: FleetSamples,
         ages_s: Sequence[float],
         now_s: float,
     ) -> FleetHardware:
@@ -120,23 +120,18 @@ class HardwareWatch:
     def _findings(
         self,
         nodes: Sequence[Node],
-        samples: Sequence[NodeSample | None],
+        samples: FleetSamples,
         ages_s: Sequence[float],
     ) -> Iterator[tuple[str, Finding]]:
         """Looks closely only at what is not well: most GPUs are, on each tick."""
-        shown, gpus = self._shown, 0
-        # A sample that came over the wire was looked at when it was read.
-        odd = [
-            (index, sample)
-            for index, sample in enumerate(samples)
-            if sample is not None and not (isinstance(sample, ReadSample) and sample.well)
-        ]
-        for index, sample in odd:
+        shown, looked_at = self._shown, 0
+        for index in samples.odd:
             node, age_s = nodes[index], ages_s[index]
-            if sample.cuda_handles_dropped and age_s <= STALE_S:
+            if samples.handles_dropped[index] and age_s <= STALE_S:
                 yield node.name, Finding(CUDA_HANDLES, None, 1.0)
-            gpus += len(sample.gpus)
-            for gpu in sample.gpus:
+            gpus, taken_s = samples.gpus(index), samples.taken_s(index)
+            looked_at += len(gpus)
+            for gpu in gpus:
                 of_health = shown.get(id(gpu.health))
                 if of_health is None:
                     of_health = shown[id(gpu.health)] = _shown(gpu.health)
@@ -145,9 +140,9 @@ class HardwareWatch:
                     found = ()
                 links = gpu.nvlink_active_fraction
                 if found or gpu.lost or (links.value < 1.0 and links.state in _KNOWN):
-                    for finding in gpu_findings(gpu, found, sample.taken_s, age_s):
+                    for finding in gpu_findings(gpu, found, taken_s, age_s):
                         yield node.name, finding
-        if len(shown) > max(_ROUNDS_KEPT * gpus, _LEAST_KEPT):
+        if len(shown) > max(_ROUNDS_KEPT * looked_at, _LEAST_KEPT):
             shown.clear()
 
 

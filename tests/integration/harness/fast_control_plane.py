@@ -20,12 +20,12 @@ import yaml
 from isocost.config import ControlPlaneConfig
 from isocost.config_file import parse
 from isocost.daemon import ControlPlane
-from isocost.discovery.report import AgentReport
 from isocost.model import Node
 from isocost.push.ads import AdsService, Exchange
 from isocost.push.cache import Cache
 from isocost.push.type_urls import TABLE
 from tests.integration.harness.announcer import healthy_sample
+from tests.unit.sample_blocks import agent_report
 
 #: The number of pushes is printed this often.
 PROGRESS = 500
@@ -107,7 +107,7 @@ class FastControlPlane(ControlPlane):
         now_s = time.monotonic()
         samples = tuple(map(healthy_sample, self._fleet))
         self._registry.receive(
-            AgentReport("fast", self._reports, time.time(), now_s, samples), now_s
+            agent_report("fast", self._reports, time.time(), now_s, samples), now_s
         )
         self._tick(now_s, int(time.time() * 1e3))
 

@@ -14,11 +14,11 @@ from aiohttp import web
 from isocost.admin import application
 from isocost.config import ControlPlaneConfig
 from isocost.daemon import ControlPlane
-from isocost.discovery.report import AgentReport
 from isocost.model import GpuSample, Node, NodeSample, measured
 from isocost.observe.batch import Batch, NodeObservation
 from tests.unit.fleet_builder import node, sample
 from tests.unit.hardware_samples import TAKEN_S
+from tests.unit.sample_blocks import agent_report
 
 NODES = tuple(node(f"gpu-{number}", address=f"192.0.2.{number}:80") for number in (1, 2, 3))
 
@@ -51,7 +51,7 @@ class Served:
         self._sequence += 1
         samples = tuple(self._sample(item, self._open(item, in_flight)) for item in NODES)
         self.control_plane._registry.receive(
-            AgentReport("agent", self._sequence, 0.0, 0.0, samples), self._now_s
+            agent_report("agent", self._sequence, 0.0, 0.0, samples), self._now_s
         )
         nodes = tuple(
             NodeObservation(item.id, in_flight=self._open(item, in_flight)) for item in NODES

@@ -8,7 +8,6 @@ from dataclasses import replace
 from isocost.config import ControlPlaneConfig, DiscoverySettings
 from isocost.discovery.listing import Watch
 from isocost.discovery.registry import Registry
-from isocost.discovery.report import AgentReport
 from isocost.manual import Manual
 from isocost.model import Node, NodeState
 from isocost.observe.batch import Batch, NodeObservation
@@ -19,6 +18,7 @@ from isocost.push.type_urls import ENDPOINTS, ROSTER
 from isocost.weight.standing import Reason
 from tests.unit.discovery.fake_watch import FakeWatch
 from tests.unit.fleet_builder import node, sample
+from tests.unit.sample_blocks import agent_report
 
 UNIX_MS = 1_790_000_000_000
 TICK_S = 0.2
@@ -54,7 +54,7 @@ class Clock:
         self.now_s += after_s
         self._sequence += 1
         for speaker in self.speaking:
-            report = AgentReport(
+            report = agent_report(
                 speaker.host, self._sequence, self.now_s, self.now_s, (sample(speaker),)
             )
             self.registry.receive(report, self.now_s)

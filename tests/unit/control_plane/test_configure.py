@@ -19,13 +19,13 @@ from isocost.config import (
     WeightSettings,
 )
 from isocost.daemon import ControlPlane
-from isocost.discovery.report import AgentReport
 from isocost.manual import Manual, Note
 from isocost.model import NodeState
 from isocost.observe.batch import Answer, Batch, NodeObservation
 from isocost.push.type_urls import CLUSTER, ESTIMATES, EXTENSION, ROUTES
 from tests.unit.control_plane.test_pipeline import A, B, Bench, serving
 from tests.unit.fleet_builder import sample
+from tests.unit.sample_blocks import agent_report
 
 
 def settings_in(thing: object, seen: set[int]) -> Iterator[StrictSettings]:
@@ -130,7 +130,7 @@ def test_a_silent_agent_is_missed_after_the_new_time() -> None:
 
 def test_a_node_that_nobody_names_is_forgotten_after_the_new_time() -> None:
     bench = serving(sample(A))
-    bench.registry.receive(AgentReport("other", 1, 0.5, 0.5, (sample(B),)), 0.5)
+    bench.registry.receive(agent_report("other", 1, 0.5, 0.5, (sample(B),)), 0.5)
     bench.run(1.0, sample(A))
     assert len(bench.roster().nodes) == 2
     times = DiscoverySettings(lost_after_ms=500, forget_after_ms=1000)

@@ -21,7 +21,6 @@ from isocost.config_consul import ConsulDiscoverySettings
 from isocost.config_source import ConfigSource
 from isocost.daemon import ControlPlane, serve
 from isocost.discovery.consul import ConsulWatch
-from isocost.discovery.report import AgentReport
 from isocost.errors import ConfigError, RejectedError, StateError
 from isocost.manual import Manual, Note
 from isocost.observe.batch import Batch, NodeObservation
@@ -31,6 +30,7 @@ from isocost.push import ads
 from isocost.push.variant import WHOLE
 from isocost.weight.override import Override
 from tests.unit.fleet_builder import node, sample
+from tests.unit.sample_blocks import agent_report
 
 NOTE = Note("ana@ops", 1_790_000_000.0, "fan")
 A = node("a", address="192.0.2.1:80")
@@ -41,7 +41,7 @@ def daemon(state_dir: Path | None) -> ControlPlane:
     """A control plane that serves nobody; its fleet is a and b."""
     made = ControlPlane(ControlPlaneConfig(state_dir=None if state_dir is None else str(state_dir)))
     now_s = time.monotonic()
-    made._registry.receive(AgentReport("agent", 1, 0.0, 0.0, (sample(A), sample(B))), now_s)
+    made._registry.receive(agent_report("agent", 1, 0.0, 0.0, (sample(A), sample(B))), now_s)
     made._pipeline.tick(now_s, 1_790_000_000_000)
     made._pipeline.tick(now_s + 0.4, 1_790_000_000_400)
     return made
@@ -151,7 +151,7 @@ def test_readiness_ends_when_no_tick_succeeds_and_says_why(
     made = ControlPlane(ControlPlaneConfig(filter=FilterSettings(max_table_age_ms=1000)))
     assert made.not_ready() == "no node is known yet"
     start_s = time.monotonic()
-    made._registry.receive(AgentReport("agent", 1, 0.0, 0.0, (sample(A),)), start_s)
+    made._registry.receive(agent_report("agent", 1, 0.0, 0.0, (sample(A),)), start_s)
     monkeypatch.setattr(time, "monotonic", lambda: start_s + 0.5)
     for now_s in (start_s, start_s + 0.5):
         made._tick(now_s, 1_790_000_000_000)
@@ -172,7 +172,7 @@ def test_readiness_ends_when_no_tick_succeeds_and_says_why(
     assert made.not_ready() is None
     patch_s = start_s + 200.0
     monkeypatch.setattr(time, "monotonic", lambda: patch_s)
-    made._registry.receive(AgentReport("agent", 2, 200.0, 200.0, ()), patch_s)
+    made._registry.receive(agent_report("agent", 2, 200.0, 200.0, ()), patch_s)
     made._tick(patch_s, 1_790_000_200_000)
     assert made.not_ready() == "no node is known: neither an agent nor a list names one"
 
@@ -233,7 +233,7 @@ async def test_conflicts_and_a_bad_discovery_file_are_in_status_and_metrics(
     path.write_text("nodes: 7\n")
     now_s = time.monotonic()
     for agent in ("one", "two"):
-        made._registry.receive(AgentReport(agent, 1, 0.0, 0.0, (sample(A),)), now_s)
+        made._registry.receive(agent_report(agent, 1, 0.0, 0.0, (sample(A),)), now_s)
     deadline_s = now_s + 5.0
     while made._registry.sources[0].error is None and time.monotonic() < deadline_s:
         now_s += 0.001
@@ -350,7 +350,7 @@ async def test_pages_of_a_large_fleet_let_the_loop_run_between_their_parts() -> 
     nodes = [node(f"n{i}", address=f"192.0.2.{i % 250}:{8000 + i}") for i in range(320)]
     now_s = time.monotonic()
     samples = tuple(sample(item) for item in nodes)
-    made._registry.receive(AgentReport("agent", 1, 0.0, 0.0, samples), now_s)
+    made._registry.receive(agent_report("agent", 1, 0.0, 0.0, samples), now_s)
     made._tick(now_s, 1_790_000_000_000)
     made._tick(now_s + 0.4, 1_790_000_000_400)
     for made_page in (
@@ -389,11 +389,11 @@ async def test_the_names_of_the_roster_are_kept_for_the_next_control_plane(
 
     again = ControlPlane(ControlPlaneConfig(state_dir=str(tmp_path)))
     now_s = time.monotonic()
-    again._registry.receive(AgentReport("one", 1, 0.0, 0.0, (sample(A),)), now_s)
+    again._registry.receive(agent_report("one", 1, 0.0, 0.0, (sample(A),)), now_s)
     for late_s in (0.0, 0.5, 2.9):
         again._tick(now_s + late_s, 1_790_000_000_000)
     assert again._pipeline.nodes == ()
-    again._registry.receive(AgentReport("two", 1, 0.0, 0.0, (sample(B),)), now_s + 3.0)
+    again._registry.receive(agent_report("two", 1, 0.0, 0.0, (sample(B),)), now_s + 3.0)
     again._tick(now_s + 3.1, 1_790_000_003_000)
     assert [item.name for item in again._pipeline.nodes] == ["a", "b"]
 

@@ -15,7 +15,6 @@ from google.protobuf.any_pb2 import Any as Any_
 from isocost import pipeline
 from isocost.config import ControlPlaneConfig, DiscoverySettings, ModelPlacement
 from isocost.discovery.registry import Registry
-from isocost.discovery.report import AgentReport
 from isocost.errors import RejectedError
 from isocost.manual import Manual, Note
 from isocost.model import Model, NodeSample, NodeState, measured
@@ -39,6 +38,7 @@ from isocost.v1.table_pb2 import Table
 from isocost.weight.decide import Decision
 from isocost.weight.override import Override
 from tests.unit.fleet_builder import KV_BYTES_PER_TOKEN, node, sample
+from tests.unit.sample_blocks import agent_report
 
 _Made = TypeVar("_Made")
 UNIX_MS = 1_790_000_000_000
@@ -72,7 +72,7 @@ class Bench:
 
     def report(self, now_s: float, *samples: NodeSample) -> None:
         self.sequence += 1
-        self.registry.receive(AgentReport("agent", self.sequence, now_s, now_s, samples), now_s)
+        self.registry.receive(agent_report("agent", self.sequence, now_s, now_s, samples), now_s)
 
     def tick(self, now_s: float) -> None:
         self.pipeline.tick(now_s, UNIX_MS + int(now_s * 1e3))

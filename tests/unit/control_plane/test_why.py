@@ -11,12 +11,12 @@ import pytest
 
 from isocost.config import ControlPlaneConfig
 from isocost.daemon import ControlPlane
-from isocost.discovery.report import AgentReport
 from isocost.errors import RejectedError
 from isocost.manual import Note
 from isocost.model import ABSENT, UNSUPPORTED, Model, NodeSample, Signal, SignalState
 from isocost.observe.batch import Batch, NodeObservation, PrefillSums
 from tests.unit.fleet_builder import KV_BYTES_PER_TOKEN, node, sample
+from tests.unit.sample_blocks import agent_report
 
 NAMES = ("a", "b", "c")
 NODES = {name: node(name, address=f"192.0.2.{number}:80") for number, name in enumerate(NAMES, 1)}
@@ -27,7 +27,7 @@ def fleet(**samples: NodeSample) -> ControlPlane:
     made = ControlPlane(ControlPlaneConfig())
     now_s = time.monotonic()
     told = tuple(samples.get(name, sample(item)) for name, item in NODES.items())
-    made._registry.receive(AgentReport("agent", 1, 0.0, 0.0, told), now_s)
+    made._registry.receive(agent_report("agent", 1, 0.0, 0.0, told), now_s)
     observed = tuple(
         NodeObservation(item.id, in_flight=4 * (name == "b"), open_age_s_sum=8.0 * (name == "b"))
         for name, item in NODES.items()

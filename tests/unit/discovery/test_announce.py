@@ -9,10 +9,11 @@ from random import Random
 
 import pytest
 
-from isocost.discovery.announce import Announcements
+from isocost.discovery.announce import Announcement, Announcements
 from isocost.discovery.report import AgentReport
 from isocost.model import NodeSample
 from tests.unit.fleet_builder import node, sample
+from tests.unit.sample_blocks import agent_report
 
 LOST_S, FORGET_S = 3.0, 60.0
 SEQUENCE = itertools.count(1)
@@ -33,13 +34,17 @@ def report(
 ) -> AgentReport:
     """With the next sequence, unless it is given."""
     sequence = next(SEQUENCE) if sequence is None else sequence
-    return AgentReport(agent, sequence, wall_unix_s, monotonic_s, samples, stream=stream)
+    return agent_report(agent, sequence, wall_unix_s, monotonic_s, samples, stream=stream)
 
 
 def claim(
     name: str = "n1", epoch: int = 1, address: str = "192.0.2.1:8000", host: str = "h1"
 ) -> NodeSample:
     return sample(node(name, instance_id=f"{name}@{epoch}", address=address, host=host))
+
+
+def sample_in(claim: Announcement) -> NodeSample:
+    return claim.report.block.sample(claim.entry)
 
 
 def keep_speaking(known: Announcements, until_s: float) -> None:
@@ -52,7 +57,7 @@ def test_the_latest_sample_counts(known: Announcements) -> None:
     known.receive(report(sample(one, waiting=1.0), sequence=1), 10.0)
     known.receive(report(sample(one, waiting=2.0), sequence=2), 10.2)
     got = known.announced(10.3).nodes["n1"]
-    assert got.sample.engine.waiting.value == 2.0
+    assert sample_in(got).engine.waiting.value == 2.0
     assert (got.report.agent, got.report.sequence, got.arrived_s) == ("a1", 2, 10.2)
 
 
@@ -179,7 +184,7 @@ def test_a_report_that_was_overtaken_or_came_twice_changes_nothing(known: Announ
     known.receive(report(claim(epoch=5), sequence=6, wall_unix_s=49.8, monotonic_s=4.8), 10.2)
     known.receive(report(claim(epoch=5), sequence=7, wall_unix_s=50.0, monotonic_s=5.0), 10.2)
     got = known.announced(10.2).nodes["n1"]
-    assert (got.sample.node.instance_id, got.arrived_s) == ("n1@6", 10.0)
+    assert (got.node.instance_id, got.arrived_s) == ("n1@6", 10.0)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +218,7 @@ def test_an_agent_may_replace_its_own_instance_by_any_other(
     known.receive(report(claim(epoch=5)), 10.0)
     known.receive(report(claim(epoch=epoch)), 10.2)
     got = known.announced(10.2)
-    assert got.nodes["n1"].sample.node.instance_id == f"n1@{epoch}"
+    assert got.nodes["n1"].node.instance_id == f"n1@{epoch}"
     assert not got.conflicts
 
 
@@ -244,7 +249,7 @@ def test_two_hosts_with_one_agent_name_are_two_claims(known: Announcements) -> N
     known.receive(report(claim(epoch=5, host="h1")), 10.0)
     known.receive(report(claim(epoch=4, host="h2")), 10.1)
     got = known.announced(10.1)
-    assert got.nodes["n1"].sample.node.host == "h1"
+    assert got.nodes["n1"].node.host == "h1"
     assert len(got.conflicts) == 1
 
 
@@ -293,8 +298,8 @@ def test_what_is_remembered_is_what_would_be_found_anew() -> None:
             announcements.receive(report(sample_of, agent=agent), now_s)
         anew._answer, anew._forget_s = None, -math.inf
         got, expected = known.announced(now_s), anew.announced(now_s)
-        assert {name: claim.sample for name, claim in got.nodes.items()} == {
-            name: claim.sample for name, claim in expected.nodes.items()
+        assert {name: sample_in(claim) for name, claim in got.nodes.items()} == {
+            name: sample_in(claim) for name, claim in expected.nodes.items()
         }
         assert (got.conflicts, got.forgotten) == (expected.conflicts, expected.forgotten)
         conflicts, forgotten = conflicts + len(got.conflicts), forgotten + len(got.forgotten)
@@ -311,7 +316,7 @@ def test_the_nodes_are_the_same_object_while_nobody_claims_anything_else(
     assert known.announced(10.3).nodes is first and first["n1"].arrived_s == 10.2
     known.receive(report(claim("n1", epoch=2), two), 10.4)
     again = known.announced(10.5).nodes
-    assert again is not first and again["n1"].sample.node.instance_id == "n1@2"
+    assert again is not first and again["n1"].node.instance_id == "n1@2"
 
 
 def told(known: Announcements, now_s: float) -> list[str]:

@@ -6,14 +6,15 @@ import logging
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from isocost.config import DiscoverySettings
 from isocost.discovery.registry import Registry
-from isocost.discovery.report import AgentReport
 from isocost.errors import ConfigError
 from isocost.model import NodeSample
 from tests.unit.fleet_builder import node, sample
+from tests.unit.sample_blocks import agent_report
 
 FILE = """
 nodes:
@@ -28,7 +29,7 @@ def registry(file: Path | None = None, started_s: float = 100.0) -> Registry:
 
 
 def announce(to: Registry, now_s: float, *samples: NodeSample, agent: str = "a1") -> None:
-    to.receive(AgentReport(agent, 1, now_s, now_s, samples), now_s)
+    to.receive(agent_report(agent, 1, now_s, now_s, samples), now_s)
 
 
 def at(name: str, address: str) -> NodeSample:
@@ -43,17 +44,17 @@ def file(tmp_path: Path) -> Path:
 
 
 def names(of: Registry, now_s: float) -> list[str]:
-    return [view.node.name for view in of.view(now_s)]
+    return [item.name for item in of.view(now_s).nodes]
 
 
 def test_nodes_come_sorted_with_the_age_of_their_sample() -> None:
     known = registry()
     announce(known, 100.0, at("n2", "192.0.2.2:80"))
     announce(known, 100.5, at("n10", "192.0.2.10:80"), at("n1", "192.0.2.1:80"))
-    views = known.view(101.0)
-    assert [view.node.name for view in views] == ["n1", "n10", "n2"]
-    assert [view.sample_age_s for view in views] == [0.5, 0.5, 1.0]
-    assert all(view.sample is not None for view in views)
+    view = known.view(101.0)
+    assert [item.name for item in view.nodes] == ["n1", "n10", "n2"]
+    assert view.ages_s.tolist() == [0.5, 0.5, 1.0]
+    assert [sample and sample.node for sample in view.samples] == list(view.nodes)
 
 
 def test_a_silent_node_is_there_until_it_is_forgotten_which_is_logged(
@@ -65,7 +66,7 @@ def test_a_silent_node_is_there_until_it_is_forgotten_which_is_logged(
     assert known.view(159.0).ages_s.tolist() == [59.0]
     assert not caplog.records
     for _ in range(2):
-        assert len(known.view(160.1)) == 0
+        assert known.view(160.1).nodes == ()
     assert [(record.levelname, record.message) for record in caplog.records] == [
         ("WARNING", "out of the roster, since agent a1 is silent: n1")
     ]
@@ -78,19 +79,20 @@ def test_the_nodes_of_the_only_agent_stay_while_it_is_silent() -> None:
 
 
 def test_a_node_of_the_file_exists_without_telemetry(file: Path) -> None:
-    views = registry(file).view(100.0)
-    assert [(v.node.name, v.sample) for v in views] == [("f1", None), ("f2", None)]
-    assert all(math.isinf(view.sample_age_s) for view in views)
+    view = registry(file).view(100.0)
+    assert [item.name for item in view.nodes] == ["f1", "f2"]
+    assert list(view.samples) == [None, None]
+    assert view.ages_s.tolist() == [math.inf, math.inf]
+    assert np.isnan(view.clock_offsets_s).all()
 
 
 def test_a_node_of_both_is_the_announced_one_until_that_is_forgotten(file: Path) -> None:
     known = registry(file)
     announce(known, 100.0, at("f1", "192.0.2.11:80"))
     announce(known, 161.0, agent="a2")
-    f1 = next(iter(known.view(100.0)))
-    assert f1.sample is not None and f1.node.instance_id == "f1@1"
-    f1 = next(iter(known.view(161.0)))
-    assert f1.sample is None and f1.node.instance_id == "f1@0"
+    before, after = known.view(100.0), known.view(161.0)
+    assert before.samples[0] is not None and before.nodes[0].instance_id == "f1@1"
+    assert after.samples[0] is None and after.nodes[0].instance_id == "f1@0"
     assert not known.state(100.0).conflicts
 
 

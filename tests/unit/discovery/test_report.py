@@ -30,6 +30,7 @@ from isocost.sample_rows import ENGINE_SIGNALS, NODE_SIGNALS
 from isocost.telemetry.report import StreamMemory, encode_report
 from isocost.v1 import roster_pb2, telemetry_pb2
 from tests.unit.fleet_builder import node, sample
+from tests.unit.sample_blocks import samples_of
 from tests.unit.telemetry_reports import put_signal, with_nodes
 
 AGES_S = st.integers(0, 5000).map(lambda age_ms: age_ms / 1e3)
@@ -99,7 +100,7 @@ def test_what_was_sampled_arrives_unchanged(samples: list[NodeSample]) -> None:
         encode_report("a1", 7, 1.5, 2.5, samples).SerializeToString(), unix_s=1.0
     )
     assert (got.agent, got.sequence, got.wall_unix_s, got.monotonic_s) == ("a1", 7, 1.5, 2.5)
-    assert got.samples == tuple(samples)
+    assert samples_of(got) == tuple(samples)
     assert got.refused == ()
     assert got.clock_offset_s == 0.5
 
@@ -110,7 +111,7 @@ def test_what_is_not_told_again_is_as_it_was(rounds: list[list[NodeSample]]) -> 
     for sequence, samples in enumerate(rounds):
         report = encode_report("a1", sequence, 1.5, 2.5, samples)
         memory.shorten(report)
-        assert reader.read(report.SerializeToString(), 1.0).samples == tuple(samples)
+        assert samples_of(reader.read(report.SerializeToString(), 1.0)) == tuple(samples)
 
 
 def test_only_what_changed_is_told_again() -> None:
@@ -169,14 +170,14 @@ def test_models_are_those_of_their_nodes_also_behind_one_that_is_refused() -> No
     samples[0] = dataclasses.replace(samples[0], by_model=told)
     samples[2] = dataclasses.replace(samples[2], by_model=told)
     report = encode_report("a1", 1, 0.0, 0.0, samples)
-    got = ReportReader().read(report.SerializeToString(), 0.0).samples
+    got = samples_of(ReportReader().read(report.SerializeToString(), 0.0))
     assert [item.by_model for item in got] == [(), told]
 
 
 def test_a_node_that_did_not_change_is_the_same_object_again() -> None:
     reader = ReportReader()
     message = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
-    first, again = (reader.read(message.SerializeToString(), 0.0).samples[0] for _ in range(2))
+    first, again = (samples_of(reader.read(message.SerializeToString(), 0.0))[0] for _ in range(2))
     assert first.node is again.node
 
 
@@ -187,7 +188,7 @@ def test_health_that_did_not_change_is_the_same_object_again() -> None:
         health = HealthSignals(temperature_celsius=measured(celsius))
         gpu = GpuSample("GPU-0", health=health, health_age_s=age_s)
         message = encode_report("a1", 1, 0.0, 0.0, [dataclasses.replace(SAMPLE, gpus=(gpu, gpu))])
-        got = reader.read(message.SerializeToString(), 0.0).samples[0].gpus
+        got = samples_of(reader.read(message.SerializeToString(), 0.0))[0].gpus
         assert [item.health_age_s for item in got] == [age_s, age_s]
         healths += [item.health for item in got]
     assert len({id(health) for health in healths[:4]}) == 1
@@ -214,7 +215,10 @@ def test_a_signal_that_cannot_be_is_absent(state: int, value: float) -> None:
     report = encode_report("a1", 1, 0.0, 0.0, [sample(node())])
     place = (*ENGINE_SIGNALS, *NODE_SIGNALS).index("net_bytes_per_s")
     report.node_rows = put_signal(report.node_rows, place, state, value)
-    assert ReportReader().read(report.SerializeToString(), 0.0).samples[0].net_bytes_per_s == ABSENT
+    assert (
+        samples_of(ReportReader().read(report.SerializeToString(), 0.0))[0].net_bytes_per_s
+        == ABSENT
+    )
 
 
 @pytest.mark.parametrize(
@@ -248,7 +252,7 @@ def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
         lambda bad: setattr(bad, field, value), sample(node("bad")), sample(node("good"))
     )
     got = ReportReader().read(report.SerializeToString(), 0.0)
-    assert [sample.node.name for sample in got.samples] == ["good"]
+    assert [sample.node.name for sample in samples_of(got)] == ["good"]
     assert len(got.refused) == 1 and reason in got.refused[0]
     assert got.refused[0].isprintable() and len(got.refused[0]) <= MAX_REASON_LENGTH
 
@@ -256,7 +260,7 @@ def test_a_node_that_cannot_be_is_refused_and_the_others_stay(
 def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
     report = with_nodes(lambda bad: setattr(bad.models[0], "weight_bits", 0), sample(node("bad")))
     got = ReportReader().read(report.SerializeToString(), 0.0)
-    assert got.samples == () and "models.0.weight_bits" in got.refused[0]
+    assert samples_of(got) == () and "models.0.weight_bits" in got.refused[0]
 
 
 @pytest.mark.parametrize(
@@ -271,7 +275,7 @@ def test_a_model_that_cannot_be_is_refused_with_its_node() -> None:
 def test_an_address_is_kept_as_envoy_prints_it(address: str, as_envoy_prints_it: str) -> None:
     report = encode_report("a1", 1, 0.0, 0.0, [sample(node(address=address))])
     got = ReportReader().read(report.SerializeToString(), 0.0)
-    assert got.samples[0].node.address == as_envoy_prints_it
+    assert samples_of(got)[0].node.address == as_envoy_prints_it
 
 
 def test_a_node_is_checked_once_while_it_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

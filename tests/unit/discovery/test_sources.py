@@ -11,13 +11,13 @@ import pytest
 from isocost.config import DiscoverySettings
 from isocost.discovery.listing import Check, Listed, Listing, Source
 from isocost.discovery.registry import OLD_S, Registry
-from isocost.discovery.report import AgentReport
 from isocost.discovery.resolver import Answer
 from isocost.errors import ResolveError
 from isocost.model import Node, NodeSample
 from isocost.weight.told import Told
 from tests.unit.discovery.fake_watch import FakeWatch
 from tests.unit.fleet_builder import node, sample
+from tests.unit.sample_blocks import agent_report
 
 START_S = 100.0
 FILE = """
@@ -38,7 +38,7 @@ class Bench:
         )
 
     def announce(self, now_s: float, *samples: NodeSample, agent: str = "a1") -> None:
-        report = AgentReport(agent, 1, now_s, now_s, samples)
+        report = agent_report(agent, 1, now_s, now_s, samples)
         self.registry.receive(report, now_s)
 
     def names(self, now_s: float) -> list[str]:

@@ -40,7 +40,7 @@ class Bench:
         return self._report(messages)
 
     def names(self) -> list[str]:
-        return [view.node.name for view in self.registry.view(time.monotonic())]
+        return [item.name for item in self.registry.view(time.monotonic()).nodes]
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from isocost.config import EntropySettings
 from isocost.score.entropy import entropy_terms, node_capacity
-from isocost.score.telemetry import fleet_telemetry, kv_bytes_per_token
-from tests.unit.fleet_builder import ABSENT, node, sample
+from tests.unit.fleet_builder import ABSENT, node, sample, telemetry_of
 
 SETTINGS = EntropySettings()
 share = st.floats(0.0, 1.0)
@@ -18,7 +17,7 @@ def entropy(
     settings: EntropySettings = SETTINGS, open_age_s_sum: float = 0.0, **change: object
 ) -> float:
     one = node()
-    telemetry = fleet_telemetry(kv_bytes_per_token([one]), [sample(one, **change)], [0.0])  # type: ignore[arg-type]
+    telemetry = telemetry_of([one], [sample(one, **change)])  # type: ignore[arg-type]
     terms = entropy_terms(
         telemetry, np.array([open_age_s_sum]), node_capacity([one], settings), settings
     )
@@ -46,7 +45,7 @@ def test_an_unknown_queue_counts_as_the_fleets_median() -> None:
         sample(nodes[1], kv_usage=0.0, waiting=10.0),
         sample(nodes[2], kv_usage=0.0, waiting=ABSENT),
     ]
-    telemetry = fleet_telemetry(kv_bytes_per_token(nodes), samples, [0.0] * 3)
+    telemetry = telemetry_of(nodes, samples)
     terms = entropy_terms(telemetry, np.zeros(3), node_capacity(nodes, SETTINGS), SETTINGS)
     assert terms.total.tolist() == pytest.approx([1.0, 1.0, 1.0])
 

@@ -14,6 +14,7 @@ from isocost.score.telemetry import FleetTelemetry, fleet_telemetry, kv_bytes_pe
 from isocost.score.vram import free_vram_share
 from isocost.weight.gauges import Gauges
 from tests.unit.fleet_builder import ABSENT, node, sample
+from tests.unit.sample_blocks import fleet_samples
 
 SMALL = Model("small", kv_bytes_per_token=100_000)
 LARGE = Model("large", aliases=("big",), kv_bytes_per_token=1_000_000)
@@ -36,10 +37,10 @@ ENGINES = (("small", engine(300_000, 0.0)), ("big", engine(30_000, 0.5, waiting=
 def read(*samples: NodeSample) -> tuple[FleetTelemetry, ModelEngines]:
     nodes = [item.node for item in samples]
     rows = model_rows(nodes)
-    ages_s = [0.0] * len(nodes)
-    engines = model_engines(rows, kv_bytes_per_token(rows.nodes), samples, ages_s)
+    told, ages_s = fleet_samples(samples), [0.0] * len(nodes)
+    engines = model_engines(rows, kv_bytes_per_token(rows.nodes), told, ages_s)
     assert engines is not None
-    return fleet_telemetry(kv_bytes_per_token(nodes), samples, ages_s), engines
+    return fleet_telemetry(kv_bytes_per_token(nodes), told, ages_s), engines
 
 
 def test_a_row_has_its_own_engine_s_numbers_under_any_name_of_the_model() -> None:

@@ -24,8 +24,7 @@ from isocost.config import EntropySettings
 from isocost.model import Model, measured
 from isocost.score.columns import Floats
 from isocost.score.entropy import EntropyTerms, entropy_terms, node_capacity
-from isocost.score.telemetry import fleet_telemetry, kv_bytes_per_token
-from tests.unit.fleet_builder import GB, node, sample
+from tests.unit.fleet_builder import GB, node, sample, telemetry_of
 
 TIMELINE = Path(__file__).parents[2] / "data" / "burstgpt-vllm-replay" / "timeline.csv"
 #: Llama-3.2-1B: keys and values of 16 layers with 8 heads of 64 at 16 bits.
@@ -93,7 +92,7 @@ def run(scale: int) -> Run:
         )
         engine = replace(found.engine, kv_pool_tokens=measured(POOL_TOKENS))
         samples.append(replace(found, engine=engine))
-    telemetry = fleet_telemetry(kv_bytes_per_token(nodes), samples, [0.0] * len(rows))
+    telemetry = telemetry_of(nodes, samples)
     capacity = node_capacity(nodes, SETTINGS)
     return Run(told, entropy_terms(telemetry, told["open_age_s_sum"], capacity, SETTINGS))
 

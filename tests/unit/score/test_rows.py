@@ -23,16 +23,19 @@ from isocost.model import (
     Signal,
     SignalState,
     Xid,
-    measured,
 )
 from isocost.sample_rows import ENGINE_SIGNALS
+from isocost.score.block import Block
 from isocost.score.columns import Column, column, combine
-from isocost.score.rows import ReadSample, node_columns, vram_total_bytes
+from isocost.score.fleet_samples import FleetSamples, layout
+from isocost.score.rows import node_columns, vram_total_bytes
 from isocost.score.telemetry import work_done
 from isocost.telemetry.report import encode_report
+from isocost.v1 import telemetry_pb2
 from isocost.weight.hardware_watch import HardwareWatch
 from tests.unit.fleet_builder import node, sample
 from tests.unit.hardware_samples import gpu, health, with_gpus, xids
+from tests.unit.sample_blocks import fleet_samples
 from tests.unit.telemetry_reports import put_gpu_signal, put_signal
 
 #: In steps that the wire carries.
@@ -47,15 +50,20 @@ SIGNALS = st.one_of(
         AGES_S,
     ),
 )
+ENGINES = st.builds(EngineSample, *[SIGNALS] * 7)
 SAMPLES = st.builds(
     NodeSample,
     node=st.just(node()),
     engine_up=st.booleans(),
     gpus=st.lists(st.builds(GpuSample, st.just("GPU-0"), *[SIGNALS] * 5), max_size=3).map(tuple),
-    engine=st.builds(EngineSample, *[SIGNALS] * 7),
+    engine=ENGINES,
     net_bytes_per_s=SIGNALS,
     kv_cache_age_s=SIGNALS,
     cuda_handles=SIGNALS,
+    cuda_handles_dropped=st.booleans(),
+    engine_silent=st.booleans(),
+    clock_offset_s=st.integers(-(10**6), 10**6).map(lambda offset_ms: offset_ms / 1e3),
+    by_model=st.lists(st.tuples(st.text(max_size=3), ENGINES), max_size=2).map(tuple),
 )
 HOW = {
     "vram_total_bytes": "sum",
@@ -65,11 +73,35 @@ HOW = {
 }
 
 
-def over_the_wire(of: NodeSample) -> ReadSample:
-    data = encode_report("a1", 1, 0.0, of.taken_s, [of]).SerializeToString()
-    (got,) = ReportReader().read(data, 0.0).samples
-    assert isinstance(got, ReadSample)
-    return got
+def over_the_wire(samples: Sequence[NodeSample | None]) -> FleetSamples:
+    """Each of an agent of its own."""
+    return fleet([[of] for of in samples if of], [of is not None for of in samples])
+
+
+def of_one_agent(samples: Sequence[NodeSample | None]) -> FleetSamples:
+    """All of one agent, behind one that it refuses: in the opposite order."""
+    bad = sample(node("bad", gpu_count=0))
+    told = [of for of in samples if of]
+    blocks = [read(encode_report("a1", 1, 0.0, 0.0, [bad, *reversed(told)]))] if told else []
+    left = iter(reversed(blocks[0].entries)) if told else iter(())
+    return FleetSamples(layout(blocks, [(0, next(left)) if of else None for of in samples]), blocks)
+
+
+def fleet(agents: Sequence[Sequence[NodeSample]], told: Sequence[bool]) -> FleetSamples:
+    """Of nodes of which some are ``told``, in the order of their agents."""
+    blocks = [read(encode_report("a1", 1, 0.0, of[0].taken_s, of)) for of in agents]
+    entries = ((number, entry) for number, block in enumerate(blocks) for entry in block.entries)
+    return FleetSamples(layout(blocks, [next(entries) if it else None for it in told]), blocks)
+
+
+def read(report: telemetry_pb2.TelemetryReport) -> Block:
+    return ReportReader().read(report.SerializeToString(), 0.0).block
+
+
+def alone(report: telemetry_pb2.TelemetryReport) -> FleetSamples:
+    """The only node of the only agent."""
+    block = read(report)
+    return FleetSamples(layout([block], [(0, block.entries[0])]), [block])
 
 
 def one_by_one(
@@ -102,8 +134,7 @@ def test_columns_are_what_the_signals_say_one_by_one(
     samples: list[NodeSample | None], ages_s: list[float]
 ) -> None:
     ages_s = ages_s[: len(samples)]
-    read = [None if item is None else over_the_wire(item) for item in samples]
-    for told in (samples, read):
+    for told in (over_the_wire(samples), of_one_agent(samples)):
         got = node_columns(told, np.array(ages_s))
         assert got.keys() == {*ENGINE_SIGNALS, "net_bytes_per_s", "kv_cache_age_s", *HOW}
         for name in ENGINE_SIGNALS:
@@ -143,7 +174,7 @@ def test_a_number_that_cannot_be_is_absent(state: int, value: float) -> None:
     running = ENGINE_SIGNALS.index("running")
     report.node_rows = put_signal(report.node_rows, running, state, value, 7)
     report.gpu_rows = put_gpu_signal(report.gpu_rows, "pcie_bytes_per_s", state, value, 7)
-    got = node_columns(ReportReader().read(report.SerializeToString(), 0.0).samples, np.zeros(1))
+    got = node_columns(alone(report), np.zeros(1))
     for name in ("running", "pcie_bytes_per_s"):
         signals = got[name]
         assert (signals.state[0], signals.value[0], signals.age_s[0]) == (0, 0.0, 0.0)
@@ -154,16 +185,14 @@ def test_what_is_unsupported_has_no_value_whatever_came_with_it() -> None:
     report.node_rows = put_signal(
         report.node_rows, ENGINE_SIGNALS.index("waiting"), SignalState.UNSUPPORTED, 5.0
     )
-    waiting = node_columns(
-        ReportReader().read(report.SerializeToString(), 0.0).samples, np.zeros(1)
-    )["waiting"]
+    waiting = node_columns(alone(report), np.zeros(1))["waiting"]
     assert (waiting.state[0], waiting.value[0]) == (SignalState.UNSUPPORTED, 0.0)
 
 
 def test_memory_is_zero_where_it_is_not_known() -> None:
     both = with_gpus(node(), gpu(), gpu(uuid="GPU-1"))
     unknown = with_gpus(node(), gpu(), replace(gpu(uuid="GPU-1"), vram_total_bytes=ABSENT))
-    assert vram_total_bytes([both, unknown, None]).tolist() == [160e9, 0.0, 0.0]
+    assert vram_total_bytes(fleet_samples([both, unknown, None])).tolist() == [160e9, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -180,35 +209,55 @@ def test_memory_is_zero_where_it_is_not_known() -> None:
         (gpu(HealthSignals(xids=(Xid(31, 1, 0.0),))), False),
     ],
 )
-def test_a_sample_is_well_only_if_the_health_table_has_nothing_on_it(
+def test_a_sample_is_odd_only_if_the_health_table_may_have_something_on_it(
     told: GpuSample, well: bool
 ) -> None:
-    assert over_the_wire(with_gpus(node(), gpu(), told)).well is well
+    other, odd = with_gpus(node("other"), gpu()), with_gpus(node(), gpu(), told)
+    for samples in (over_the_wire, of_one_agent):
+        assert samples([other, None, odd, other]).odd == ([] if well else [2])
 
 
-def test_a_sample_whose_engine_lost_its_handles_is_not_well() -> None:
-    assert not over_the_wire(with_gpus(node(), gpu(), handles_dropped=True)).well
+def test_a_sample_whose_engine_lost_its_handles_is_odd() -> None:
+    assert over_the_wire([None, with_gpus(node(), gpu(), handles_dropped=True)]).odd == [1]
 
 
-def test_a_sample_that_was_read_is_equal_to_the_one_that_was_sent() -> None:
-    sent = replace(sample(node()), cuda_handles=measured(12.0))
-    assert over_the_wire(sent) == sent and sent == over_the_wire(sent)
-    assert hash(over_the_wire(sent)) == hash(sent)
-    assert over_the_wire(sent) != replace(sent, net_bytes_per_s=measured(1.0))
-    with pytest.raises(AttributeError, match="no_such"):
-        assert over_the_wire(sent).no_such  # type: ignore[attr-defined]
+def test_what_a_refused_node_says_is_nobody_s() -> None:
+    bad = with_gpus(node("bad", gpu_count=0), gpu(lost=True), handles_dropped=True)
+    block = read(encode_report("a1", 1, 0.0, 0.0, [bad, with_gpus(node(), gpu())]))
+    samples = FleetSamples(layout([block], [(0, block.entries[0])]), [block])
+    assert samples.odd == [] and not samples.handles_dropped.any()
 
 
-def test_a_watch_finds_the_same_in_what_was_read_as_in_what_was_sent() -> None:
-    nodes = [node(f"n{number}") for number in range(4)]
+@given(st.lists(st.none() | SAMPLES, max_size=5))
+def test_each_sample_is_read_as_it_was_sent(sent: list[NodeSample | None]) -> None:
+    for samples in (over_the_wire(sent), of_one_agent(sent)):
+        assert list(samples) == sent
+        assert [samples.gpus(place) for place in range(len(sent))] == [
+            of.gpus if of else () for of in sent
+        ]
+        assert samples.there.tolist() == [of is not None for of in sent]
+        assert samples.down.tolist() == [bool(of and not of.engine_up) for of in sent]
+        assert samples.silent.tolist() == [
+            bool(of and not of.engine_up and of.engine_silent) for of in sent
+        ]
+        assert samples.handles_dropped.tolist() == [
+            bool(of and of.cuda_handles_dropped) for of in sent
+        ]
+
+
+def test_a_watch_finds_what_is_in_the_samples() -> None:
+    nodes = [node(f"n{number}") for number in range(5)]
     sent = [
         with_gpus(nodes[0], gpu(), gpu(uuid="GPU-1")),
         with_gpus(nodes[1], gpu(), gpu(health(row_remap_pending=1), uuid="GPU-1", links=0.5)),
         with_gpus(nodes[2], gpu(xids(79))),
         with_gpus(nodes[3], gpu(), handles_dropped=True),
+        None,
     ]
-    found = []
-    for samples in (sent, [over_the_wire(item) for item in sent]):
-        watched = HardwareWatch().tick(nodes, samples, [0.0] * 4, 1000.0)
-        found.append((watched.factor.tolist(), watched.action.tolist(), watched.begun))
-    assert found[0] == found[1] and len(found[0][2]) == 4
+    watched = HardwareWatch().tick(nodes, over_the_wire(sent), [0.0] * 5, 1000.0)
+    assert [(name, found.row.name, found.gpu) for name, found in watched.begun] == [
+        ("n1", "nvlinks_down", "GPU-1"),
+        ("n1", "row_remap_pending", "GPU-1"),
+        ("n2", "xid_fatal", "GPU-0"),
+        ("n3", "cuda_handles", None),
+    ]

@@ -3,15 +3,15 @@
 import pytest
 
 from isocost.model import SAMPLE_FRESH_S, Signal, SignalState
-from isocost.score.telemetry import FleetTelemetry, fleet_telemetry, kv_bytes_per_token
+from isocost.score.telemetry import FleetTelemetry
 from isocost.score.vram import free_vram_share
-from tests.unit.fleet_builder import ABSENT, UNSUPPORTED, measured, node, sample
+from tests.unit.fleet_builder import ABSENT, UNSUPPORTED, measured, node, sample, telemetry_of
 
 
 def fleet(*changes: dict[str, object], age_s: float = 0.0) -> FleetTelemetry:
     nodes = [node(f"n{index}") for index in range(len(changes))]
     samples = [sample(of, **change) for of, change in zip(nodes, changes, strict=True)]  # type: ignore[arg-type]
-    return fleet_telemetry(kv_bytes_per_token(nodes), samples, [age_s] * len(nodes))
+    return telemetry_of(nodes, samples, [age_s] * len(nodes))
 
 
 def test_free_vram_is_nvml_free_plus_the_unused_kv_pool() -> None:
@@ -26,7 +26,7 @@ def test_free_vram_is_unknown_without_the_engines_pool() -> None:
 
 def test_free_vram_is_unknown_for_a_model_of_unknown_kv_size() -> None:
     plain = node(models=())
-    telemetry = fleet_telemetry(kv_bytes_per_token([plain]), [sample(plain)], [0.0])
+    telemetry = telemetry_of([plain], [sample(plain)])
     assert not free_vram_share(telemetry).known[0]
 
 
@@ -50,6 +50,6 @@ def test_an_old_sample_makes_its_signals_stale_with_the_summed_age() -> None:
 
 
 def test_a_node_without_a_sample_has_every_signal_absent() -> None:
-    telemetry = fleet_telemetry(kv_bytes_per_token([node()]), [None], [0.0])
+    telemetry = telemetry_of([node()], [None])
     assert not telemetry.kv_usage.known[0]
     assert not telemetry.vram_total_bytes.known[0]

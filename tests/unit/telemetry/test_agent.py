@@ -18,8 +18,9 @@ from isocost.agent import Agent, sample_once
 from isocost.cli import agent as command
 from isocost.config import AgentConfig, DiscoverySettings
 from isocost.config_file import parse
-from isocost.discovery.registry import FleetView, Registry
+from isocost.discovery.registry import Registry
 from isocost.discovery.telemetry_service import TelemetryService
+from isocost.discovery.view import FleetView
 from isocost.errors import ConfigError
 from isocost.model import NodeSample
 from tests.unit.fake.node_client import NodeClient, running
@@ -109,7 +110,7 @@ async def test_nodes_arrive_with_their_signals_and_follow_them(
         two: NodeClient = await stack.enter_async_context(running())
         settings = config({"n2": two.port, "n1": one.port}, control_plane.port)
         await stack.enter_async_context(agent(settings))
-        await control_plane.until(lambda view: [v.node.name for v in view] == ["n1", "n2"])
+        await control_plane.until(lambda view: [item.name for item in view.nodes] == ["n1", "n2"])
         await one.post("/fake/telemetry", {"kv_usage": 0.75, "waiting": "absent"})
         await control_plane.until(lambda view: _sample_of(view, "n1").engine.kv_usage.value == 0.75)
         sample = _sample_of(control_plane.registry.view(time.monotonic()), "n1")
@@ -133,9 +134,9 @@ async def test_a_node_is_announced_when_its_engine_comes_up(
         async with agent(settings):
             asked = page.asked
             await control_plane.until(lambda _: page.asked >= asked + 5)
-            assert len(control_plane.registry.view(time.monotonic())) == 0
+            assert control_plane.registry.view(time.monotonic()).nodes == ()
             page.status = 200
-            await control_plane.until(lambda view: len(view) == 1)
+            await control_plane.until(lambda view: len(view.nodes) == 1)
             page.status = 503
             await control_plane.until(lambda view: not _sample_of(view, "n1").engine_up)
 
@@ -144,11 +145,11 @@ async def test_a_restarted_control_plane_has_the_nodes_back(
     control_plane: ControlPlane,
 ) -> None:
     async with running() as node, agent(config({"n1": node.port}, control_plane.port)):
-        await control_plane.until(lambda view: len(view) == 1)
+        await control_plane.until(lambda view: len(view.nodes) == 1)
         await control_plane.stop()
         await control_plane.start()
-        assert len(control_plane.registry.view(time.monotonic())) == 0
-        await control_plane.until(lambda view: len(view) == 1)
+        assert control_plane.registry.view(time.monotonic()).nodes == ()
+        await control_plane.until(lambda view: len(view.nodes) == 1)
 
 
 async def test_a_restarted_engine_replaces_its_predecessor(
@@ -163,10 +164,10 @@ async def test_a_restarted_engine_replaces_its_predecessor(
             nodes=(page.settings,),
         )
         async with agent(settings):
-            await control_plane.until(lambda view: len(view) == 1)
+            await control_plane.until(lambda view: len(view.nodes) == 1)
             page.metrics = page.metrics.replace("1000.5", "2000.5")
             await control_plane.until(
-                lambda view: [v.node.instance_id for v in view] == ["n1@2000"]
+                lambda view: [item.instance_id for item in view.nodes] == ["n1@2000"]
             )
 
 
@@ -177,7 +178,7 @@ async def test_one_sample_names_only_nodes_whose_engine_answers() -> None:
 
 
 def _sample_of(view: FleetView, name: str) -> NodeSample:
-    (sample,) = [v.sample for v in view if v.node.name == name]
+    (sample,) = [item for item in view.samples if item is not None and item.node.name == name]
     assert sample is not None
     return sample
 
@@ -229,7 +230,7 @@ async def test_a_nodes_own_gpus_are_read_through_nvml(
         assert (once.gpus[0].lost, once.gpus[1].lost) == (False, True)
         assert "n1: NVML does not list GPU-gone" in caplog.text
         async with agent(parsed):
-            await control_plane.until(lambda view: len(view) == 1 and _free(view) == 600)
+            await control_plane.until(lambda view: len(view.nodes) == 1 and _free(view) == 600)
             gpus.set({"b.memory_used": 900})
             await control_plane.until(lambda view: _free(view) == 100)
 

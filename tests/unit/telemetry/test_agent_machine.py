@@ -68,7 +68,7 @@ def taken_s(control_plane: ControlPlane) -> float:
 
 def sample_of(control_plane: ControlPlane) -> NodeSample | None:
     samples = control_plane.registry.view(time.monotonic()).samples
-    return samples[0] if samples else None
+    return samples[0] if len(samples) else None
 
 
 async def test_a_drop_of_cuda_handles_marks_the_node_and_runs_the_command_once(

@@ -29,6 +29,7 @@ from isocost.weight.standing import Reason, Transition
 from isocost.weight.told import Discovered, Told
 from tests.unit.fleet_builder import node, sample, telemetry_of
 from tests.unit.hardware_samples import TAKEN_S
+from tests.unit.sample_blocks import fleet_samples
 
 TICK_S = 0.2
 LOST_AFTER_S = 3.0
@@ -112,7 +113,7 @@ class FleetClock:
         )
         self.state = self._states.tick(
             nodes,
-            samples,
+            fleet_samples(samples),
             ages_s,
             scored.signs,
             self.observed,

@@ -11,6 +11,7 @@ from isocost.observe.fleet import FleetObserver
 from isocost.weight.decide import decide
 from isocost.weight.fleet_states import FleetStates, Orders
 from tests.unit.fleet_builder import node, sample, telemetry_of, terms_of
+from tests.unit.sample_blocks import fleet_samples
 
 TICK_S = 0.2
 NODES = tuple(node(f"n{number}") for number in range(8))
@@ -56,7 +57,14 @@ class Loop:
         samples, ages_s = [sample(item) for item in NODES], [0.0] * len(NODES)
         told = telemetry_of(NODES, samples, ages_s)
         state = self._states.tick(
-            NODES, samples, ages_s, told, observed, Orders({}, frozenset()), now_s, adopting=True
+            NODES,
+            fleet_samples(samples),
+            ages_s,
+            told,
+            observed,
+            Orders({}, frozenset()),
+            now_s,
+            adopting=True,
         )
         terms = terms_of(NODES, told, observed)
         weight = decide(NODES, told, terms, observed, state, {}, WeightSettings()).weight

@@ -15,6 +15,7 @@ from isocost.weight.fleet_states import FleetStates, Orders
 from isocost.weight.override import Override, parse_override
 from isocost.weight.weight import SMALLEST_WEIGHT
 from tests.unit.fleet_builder import node, sample, telemetry_of, terms_of
+from tests.unit.sample_blocks import fleet_samples
 
 NODES = [node("a"), node("b"), node("c")]
 
@@ -42,7 +43,8 @@ def run(
     orders = Orders({}, frozenset())
     states = FleetStates(StateSettings(), 3.0)
     told = telemetry_of(nodes, samples, ages)
-    state = states.tick(tuple(nodes), samples, ages, told, observed, orders, 0.0, not new)
+    rows = fleet_samples(samples)
+    state = states.tick(tuple(nodes), rows, ages, told, observed, orders, 0.0, not new)
     terms = terms_of(nodes, told, observed)
     return decide(nodes, told, terms, observed, state, overrides or {}, WeightSettings())
 

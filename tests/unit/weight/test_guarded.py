@@ -11,6 +11,7 @@ from isocost.weight.guarded import Guarded
 from isocost.weight.lifecycle import DOUBTS
 from isocost.weight.standing import Reason, Standing
 from tests.unit.fleet_builder import node, observed_nothing, sample, telemetry_of
+from tests.unit.sample_blocks import fleet_samples
 
 NODES = (node("a"), node("b"), node("c"))
 GUARDS = [reason for reason in DOUBTS if reason in (Reason.ANOMALY, Reason.JITTER)]
@@ -22,7 +23,7 @@ def after(guarded: Guarded, new: bool) -> FleetState:
     for now_s in (0.0, 0.2):
         state = states.tick(
             NODES,
-            samples,
+            fleet_samples(samples),
             [0.0] * 3,
             telemetry_of(NODES, samples),
             observed_nothing(3),

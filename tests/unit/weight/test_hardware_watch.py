@@ -13,6 +13,7 @@ from isocost.weight import hardware_watch
 from isocost.weight.hardware_watch import FleetHardware, HardwareWatch
 from tests.unit.fleet_builder import node
 from tests.unit.hardware_samples import TAKEN_S, WELL, gpu, health, with_gpus, xids
+from tests.unit.sample_blocks import fleet_samples
 
 A, B = node("a"), node("b")
 TICK_S = 0.2
@@ -30,7 +31,7 @@ class Watched:
     def tick(self, age_s: float = 0.0) -> FleetHardware:
         self.now_s += TICK_S
         ages_s = [age_s] * len(self.nodes)
-        return self.watch.tick(self.nodes, self.samples, ages_s, self.now_s)
+        return self.watch.tick(self.nodes, fleet_samples(self.samples), ages_s, self.now_s)
 
     def run(self, seconds: float) -> FleetHardware:
         for _ in range(round(seconds / TICK_S)):
@@ -192,8 +193,8 @@ def test_health_that_does_not_change_is_read_once(monkeypatch: pytest.MonkeyPatc
         return ()
 
     monkeypatch.setattr(hardware_watch, "suspicions", counting)
-    watched = Watched(with_gpus(A, *(gpu(health(), uuid=f"GPU-{n}") for n in range(8))), None)
-    watched.run(5.0)
+    pending = [gpu(health(row_remap_pending=1), uuid=f"GPU-{n}") for n in range(8)]
+    Watched(with_gpus(A, *pending), None).run(5.0)
     assert len(read) == 8
 
 

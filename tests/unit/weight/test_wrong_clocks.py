@@ -25,6 +25,7 @@ from isocost.weight.decide import decide
 from isocost.weight.fleet_states import FleetStates, Orders
 from isocost.weight.guards import Guards, Scored
 from tests.unit.fleet_builder import GB, node, sample, telemetry_of
+from tests.unit.sample_blocks import fleet_samples
 
 TICK_S = 0.2
 NODES = 8
@@ -105,7 +106,7 @@ class Accident:
         )
         state = self._states.tick(
             FLEET,
-            samples,
+            fleet_samples(samples),
             [0.0] * NODES,
             scored.telemetry,
             observed,
