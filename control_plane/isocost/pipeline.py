@@ -28,7 +28,7 @@ from isocost.push.fleet import (
     roster_resources,
     table_resources,
 )
-from isocost.push.resources.endpoints import EndpointEncoder, NodeEndpoint, integer_weight
+from isocost.push.resources.endpoints import EndpointEncoder, integer_weights
 from isocost.push.resources.of_settings import settings_resources
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import ENDPOINTS
@@ -340,11 +340,11 @@ class Pipeline:
             log.warning("%d more nodes changed their state at once", more)
 
     def _endpoints(self, latest: Latest, health: Codes) -> TypeResources:
+        states = {state.value: state for state in NodeState}
         name, body = self._encoder.encode(
-            NodeEndpoint(node, NodeState(state), integer_weight(weight))
-            for node, state, weight in zip(
-                latest.nodes, health.tolist(), latest.decision.weight.tolist(), strict=True
-            )
+            latest.nodes,
+            [states[code] for code in health.tolist()],
+            integer_weights(latest.decision.weight),
         )
         return TypeResources.hashed(ENDPOINTS, {name: body})
 

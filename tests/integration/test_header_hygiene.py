@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 
 from isocost.model import NodeState
-from isocost.push.resources.endpoints import NodeEndpoint
 from tests.integration.conftest import StartBackend, StartEnvoy
 from tests.integration.harness.ads import AdsServer
+from tests.integration.harness.endpoints import NodeEndpoint
 from tests.integration.harness.envoy import local_bootstrap
 from tests.integration.harness.filters import steered_by, without_filter
 from tests.integration.harness.gateway import post, serving, wait_for_members

@@ -13,11 +13,12 @@ from isocost.push.ads import AdsService
 from isocost.push.cache import Cache
 from isocost.push.options import server_options
 from isocost.push.resources.cluster import node_cluster
-from isocost.push.resources.endpoints import EndpointEncoder, NodeEndpoint
+from isocost.push.resources.endpoints import EndpointEncoder
 from isocost.push.resources.extension_config import extension_config
 from isocost.push.resources.routes import routes
 from isocost.push.snapshot import TypeResources
 from isocost.push.type_urls import CLUSTER, ENDPOINTS, EXTENSION, ROUTES
+from tests.integration.harness.endpoints import NodeEndpoint, encode
 from tests.integration.harness.observations import Observations
 from tests.integration.harness.ports import free_port
 
@@ -61,13 +62,13 @@ class AdsServer:
         filter_settings = filter_settings or WEIGHTED_RANDOM
         self.cache.publish(
             _one(CLUSTER, node_cluster(envoy)),
-            _one(ENDPOINTS, self._encoder.encode(endpoints)),
+            _one(ENDPOINTS, encode(self._encoder, endpoints)),
             _one(ROUTES, routes(envoy, filter_settings)),
             _one(EXTENSION, extension_config(envoy, filter_settings)),
         )
 
     def publish_endpoints(self, endpoints: Sequence[NodeEndpoint]) -> None:
-        self.cache.publish(_one(ENDPOINTS, self._encoder.encode(endpoints)))
+        self.cache.publish(_one(ENDPOINTS, encode(self._encoder, endpoints)))
 
 
 def _one(type_url: str, resource: tuple[str, bytes]) -> TypeResources:

@@ -8,8 +8,8 @@ from io import BytesIO
 import aiohttp
 
 from isocost.model import NodeState
-from isocost.push.resources.endpoints import NodeEndpoint
 from tests.integration.harness.backend import Backend
+from tests.integration.harness.endpoints import NodeEndpoint
 from tests.integration.harness.envoy import Envoy
 from tests.integration.harness.wait import DEADLINE_S, wait_until
 

@@ -268,7 +268,7 @@ class FailingOnce:
         return self._then(*args, **options)
 
 
-@pytest.mark.parametrize("part", ["decide", "encode_table", "integer_weight", "table_resources"])
+@pytest.mark.parametrize("part", ["decide", "encode_table", "integer_weights", "table_resources"])
 def test_a_tick_that_fails_loses_no_change_of_nodes_or_health(
     monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

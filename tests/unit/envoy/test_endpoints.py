@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from envoy_data_plane.envoy.config.core.v3 import HealthStatus
 from envoy_data_plane.envoy.config.endpoint.v3 import ClusterLoadAssignment, LbEndpoint
@@ -9,8 +10,9 @@ from envoy_data_plane.google.protobuf import Any
 
 from isocost.model import Node, NodeState
 from isocost.push.resources import endpoints as module
-from isocost.push.resources.endpoints import EndpointEncoder, NodeEndpoint, integer_weight
+from isocost.push.resources.endpoints import EndpointEncoder, integer_weights
 from isocost.push.type_urls import ENDPOINTS
+from tests.integration.harness.endpoints import NodeEndpoint, encode
 
 
 def _node(name: str, address: str, rack: str = "rack-1") -> Node:
@@ -24,7 +26,7 @@ def _parse(encoded: bytes) -> ClusterLoadAssignment:
 
 
 def _encode(*items: NodeEndpoint) -> ClusterLoadAssignment:
-    name, encoded = EndpointEncoder().encode(items)
+    name, encoded = encode(EndpointEncoder(), items)
     assert name == "isocost_nodes"
     return _parse(encoded)
 
@@ -106,7 +108,7 @@ def test_equal_nodes_in_another_order_give_equal_bytes() -> None:
         for index in range(9)
     ]
     encoder = EndpointEncoder()
-    assert encoder.encode(items) == encoder.encode(items[::-1])
+    assert encode(encoder, items) == encode(encoder, items[::-1])
 
 
 def test_no_nodes_are_an_empty_assignment() -> None:
@@ -128,8 +130,8 @@ def test_a_node_is_encoded_once_whatever_changes_around_it(
     monkeypatch.setattr(module, "_fixed_part", counting)
     encoder = EndpointEncoder()
     nodes = [_node(f"n{index}", f"10.0.0.{index}:80") for index in range(3)]
-    encoder.encode(NodeEndpoint(node, NodeState.SERVING, weight=10) for node in nodes)
-    _, last = encoder.encode(NodeEndpoint(node, NodeState.EJECTED, weight=20) for node in nodes)
+    encode(encoder, (NodeEndpoint(node, NodeState.SERVING, weight=10) for node in nodes))
+    _, last = encode(encoder, (NodeEndpoint(node, NodeState.EJECTED, weight=20) for node in nodes))
     assert sorted(encoded) == ["n0", "n1", "n2"]
     endpoint = _by_address(_parse(last))["10.0.0.1:80"]
     assert endpoint.health_status is HealthStatus.UNHEALTHY
@@ -149,9 +151,29 @@ def test_a_rack_longer_than_one_length_byte_is_read_back_whole() -> None:
 
 @pytest.mark.parametrize(("weight", "integer"), [(0.0, 1), (1e-9, 1), (0.5, 500), (1.0, 1000)])
 def test_a_weight_becomes_an_integer_of_at_least_1(weight: float, integer: int) -> None:
-    assert integer_weight(weight) == integer
+    assert integer_weights(np.array([weight])) == [integer]
 
 
 def test_weights_of_the_largest_fleet_at_their_largest_sum_below_envoys_limit() -> None:
     # Envoy adds them up in 32 bits, for a locality and for the cluster.
-    assert 10_240 * integer_weight(1.0) < 2**32
+    assert 10_240 * integer_weights(np.ones(1))[0] < 2**32
+
+
+def test_an_encoder_that_saw_other_fleets_gives_what_a_new_one_gives() -> None:
+    rng = np.random.default_rng(5)
+    encoder = EndpointEncoder()
+    # Few addresses, so that many are shared, and few racks, so that some lose all their nodes.
+    fleet = [
+        Node(f"n{number}", f"n{number}@1", f"10.0.0.{number % 7}:80", f"r{number % 3}", "h")
+        for number in range(12)
+    ]
+    for _ in range(300):
+        chosen = [node for node in fleet if rng.random() < 0.5]
+        for _ in range(rng.integers(1, 3)):
+            items = [
+                NodeEndpoint(node, NodeState(rng.choice(NodeState)), int(rng.integers(1, 1001)))
+                for node in chosen
+            ]
+            assert encode(encoder, items) == encode(EndpointEncoder(), items)
+            shown = {item.node.address for item in items}
+            assert set(_by_address(_parse(encode(encoder, items)[1]))) == shown

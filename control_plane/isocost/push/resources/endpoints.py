@@ -7,10 +7,11 @@ and weight are put behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
+import numpy as np
 from envoy_data_plane.envoy.config.core.v3 import (
     Address,
     HealthStatus,
@@ -25,6 +26,7 @@ from envoy_data_plane.envoy.config.endpoint.v3 import (
     LocalityLbEndpoints,
 )
 from envoy_data_plane.google.protobuf import Any, Struct, Value
+from numpy.typing import NDArray
 
 from isocost.model import Node, NodeState
 from isocost.push.resources.names import METADATA, NODE_CLUSTER
@@ -46,55 +48,80 @@ _HEALTH = {
 _FIELD_2_MESSAGE = b"\x12"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEndpoint:
-    """A node as Envoy's fallback sees it. ``weight`` is an integer >= 1."""
+class _Rack(NamedTuple):
+    """A locality: its own bytes, and by the places of its nodes, in their order, what of each stays
+    the same.
+    """
 
-    node: Node
-    state: NodeState
-    weight: int = 1
+    locality: bytes
+    nodes: tuple[tuple[int, bytes], ...]
 
 
-def integer_weight(weight: float) -> int:
-    """The fallback's weight of a node whose weight is in [0, 1]: Envoy knows no weight 0."""
-    return max(1, round(weight * _WEIGHT_STEPS))
+def integer_weights(weights: NDArray[np.float64]) -> list[int]:
+    """The fallback's weights of nodes whose weights are in [0, 1], [n]: Envoy knows no weight 0."""
+    integers: list[int] = np.maximum(1, np.rint(weights * _WEIGHT_STEPS)).astype(int).tolist()
+    return integers
 
 
 class EndpointEncoder:
-    """Encodes the endpoints of the node cluster; remembers the bytes of the nodes it saw last."""
+    """Encodes the endpoints of the node cluster. Weights change for all nodes at once, within a
+    tick: what a node's bytes are else, and where they go, is kept for as long as the nodes are the
+    same ones.
+    """
 
     def __init__(self) -> None:
+        self._nodes: tuple[Node, ...] = ()
         self._fixed: dict[Node, bytes] = {}
+        self._racks: tuple[_Rack, ...] = ()
+        #: The places of nodes that have one address, where that is more than one.
+        self._shared: tuple[tuple[int, ...], ...] = ()
 
-    def encode(self, endpoints: Iterable[NodeEndpoint]) -> tuple[str, bytes]:
-        """The EDS resource's name and its serialised Any.
+    def encode(
+        self, nodes: tuple[Node, ...], states: Sequence[NodeState], weights: Sequence[int]
+    ) -> tuple[str, bytes]:
+        """The EDS resource's name and its serialised Any. ``weights`` are integers >= 1.
 
-        The bytes do not depend on the order of ``endpoints``, but for addresses that occur twice:
-        there Envoy gets the last one that is eligible, else the last (an engine that was restarted
+        The bytes do not depend on the order of the nodes, but for addresses that occur twice: there
+        Envoy gets the last one that is eligible, else the last (an engine that was restarted
         follows its former self).
         """
-        fixed: dict[Node, bytes] = {}
-        racks: dict[str, list[bytes]] = {}
-        for endpoint in sorted(_one_per_address(endpoints), key=lambda item: item.node.instance_id):
-            node = endpoint.node
-            fixed[node] = self._fixed.get(node) or _fixed_part(node)
-            encoded = fixed[node] + _changing_part(endpoint.state, endpoint.weight)
-            racks.setdefault(node.rack, []).append(_FIELD_2_MESSAGE + _sized(encoded))
-        self._fixed = fixed
-        assignment = bytes(ClusterLoadAssignment(cluster_name=NODE_CLUSTER))
-        for rack, encoded_nodes in sorted(racks.items()):
-            locality = _locality(rack) + b"".join(encoded_nodes)
-            assignment += _FIELD_2_MESSAGE + _sized(locality)
-        return NODE_CLUSTER, bytes(Any(type_url=ENDPOINTS, value=assignment))
+        if nodes != self._nodes:
+            self._arrange(nodes)
+        left_out = {
+            place for places in self._shared for place in places if place != _last(states, places)
+        }
+        told = list(map(_changing_part, states, weights))
+        assignment = [bytes(ClusterLoadAssignment(cluster_name=NODE_CLUSTER))]
+        for locality, members in self._racks:
+            parts = [locality]
+            for place, fixed in members:
+                if place not in left_out:
+                    parts += _prefix(len(fixed) + len(told[place])), fixed, told[place]
+            if len(parts) > 1:
+                body = b"".join(parts)
+                assignment += _prefix(len(body)), body
+        return NODE_CLUSTER, bytes(Any(type_url=ENDPOINTS, value=b"".join(assignment)))
+
+    def _arrange(self, nodes: tuple[Node, ...]) -> None:
+        self._fixed = {node: self._fixed.get(node) or _fixed_part(node) for node in nodes}
+        racks: dict[str, list[tuple[int, bytes]]] = {}
+        by_address: dict[str, list[int]] = {}
+        for place, node in sorted(enumerate(nodes), key=lambda item: item[1].instance_id):
+            racks.setdefault(node.rack, []).append((place, self._fixed[node]))
+        for place, node in enumerate(nodes):
+            by_address.setdefault(node.address, []).append(place)
+        self._racks = tuple(
+            _Rack(bytes(LocalityLbEndpoints(locality=Locality(zone=rack))), tuple(members))
+            for rack, members in sorted(racks.items())
+        )
+        self._shared = tuple(tuple(places) for places in by_address.values() if len(places) > 1)
+        self._nodes = nodes
 
 
-def _one_per_address(endpoints: Iterable[NodeEndpoint]) -> Iterable[NodeEndpoint]:
-    chosen: dict[str, NodeEndpoint] = {}
-    for endpoint in endpoints:
-        former = chosen.get(endpoint.node.address)
-        if former is None or endpoint.state.eligible or not former.state.eligible:
-            chosen[endpoint.node.address] = endpoint
-    return chosen.values()
+def _last(states: Sequence[NodeState], places: Sequence[int]) -> int:
+    """Of nodes with one address the place of the one that Envoy gets."""
+    eligible = [place for place in places if states[place].eligible]
+    return (eligible or places)[-1]
 
 
 def _fixed_part(node: Node) -> bytes:
@@ -116,17 +143,12 @@ def _changing_part(state: NodeState, weight: int) -> bytes:
     return bytes(LbEndpoint(health_status=_HEALTH[state], load_balancing_weight=weight))
 
 
-@lru_cache(maxsize=4096)
-def _locality(rack: str) -> bytes:
-    return bytes(LocalityLbEndpoints(locality=Locality(zone=rack)))
-
-
-def _sized(message: bytes) -> bytes:
-    """The message behind its length, a base-128 varint."""
-    length = len(message)
-    prefix = bytearray()
+@lru_cache(maxsize=8192)
+def _prefix(length: int) -> bytes:
+    """What stands before a message of that length in field 2: the length is a base-128 varint."""
+    prefix = bytearray(_FIELD_2_MESSAGE)
     while length > 0x7F:
         prefix.append(length & 0x7F | 0x80)
         length >>= 7
     prefix.append(length)
-    return bytes(prefix) + message
+    return bytes(prefix)
