@@ -76,6 +76,9 @@ RUN /opt/build/bin/python -m hatchling build --target wheel \
  && PYTHONPATH=/opt/code/lib/python3.13/site-packages /opt/isocost/bin/python \
     /opt/code/bin/isocost config bootstrap --control-plane control-plane:18000 \
     --admin 0.0.0.0:9901 --wasm /usr/share/isocost/isocost.wasm --output envoy.yaml
+# Whatever modes a checkout has.
+COPY compose/answers.sh compose/fake-node.sh ./
+RUN install -D -m 755 answers.sh /opt/scripts/answers && install -m 755 fake-node.sh /opt/scripts/fake-node
 
 # --- images ---------------------------------------------------------------------------------------
 
@@ -84,7 +87,7 @@ RUN useradd --system --uid 10001 --no-create-home isocost
 COPY --from=envoy-binary /opt/envoy/envoy/_bin/envoy /usr/local/bin/envoy
 COPY --from=filter /src/control_plane/isocost/data/isocost.wasm /usr/share/isocost/
 COPY --from=package /src/envoy.yaml /etc/isocost/envoy.yaml
-COPY compose/answers.sh /usr/local/bin/answers
+COPY --from=package /opt/scripts/answers /usr/local/bin/
 USER 10001
 EXPOSE 10000 9901
 ENTRYPOINT ["envoy"]
@@ -98,7 +101,7 @@ RUN apt-get update \
  && install -d -o isocost /var/lib/isocost
 COPY --from=dependencies /opt/isocost /opt/isocost
 COPY --from=package /opt/code /opt/isocost
-COPY compose/answers.sh /usr/local/bin/answers
+COPY --from=package /opt/scripts/answers /usr/local/bin/
 ENV PATH=/opt/isocost/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 10001
 EXPOSE 18000 18080 18081
@@ -108,7 +111,7 @@ CMD ["--help"]
 FROM isocost AS fake-node
 ARG NVML=/opt/isocost/lib/python3.13/site-packages/isocost/data/nvml
 COPY --from=fake-nvml /src/libnvidia-ml.so.1 ${NVML}/
-COPY compose/fake-node.sh /usr/local/bin/fake-node
+COPY --from=package /opt/scripts/fake-node /usr/local/bin/
 ENV LD_LIBRARY_PATH=${NVML} ISOCOST_FAKE_NVML=/tmp/machine/nvml
 EXPOSE 8000
 ENTRYPOINT ["fake-node"]

@@ -17,10 +17,12 @@ isocost fake-node --name "$NODE" --listen 0.0.0.0:8000 --machine "$MACHINE" \
 # An agent is told the UUID of its GPU, as `nvidia-smi -L` lists it on a real machine.
 until gpu=$(sed -n "s/^gpus=/GPU-/p" "$MACHINE/nvml/$NODE" 2>/dev/null) && [[ $gpu ]]; do
   ((SECONDS < START_S)) || { echo "fake-node: no engine after $START_S s" >&2; exit 3; }
+  [[ ! $stopping ]] || exit 0
   [[ $(jobs -r) ]] || exit 3
   sleep 0.1
 done
-address=$(hostname -i)
+# Of this container, IPv4.
+address=$(hostname -i | grep -oE -m 1 '\b[0-9]+(\.[0-9]+){3}\b')
 
 cat >"$AGENT" <<END
 name: $NODE
@@ -31,7 +33,7 @@ sysfs: $MACHINE/sys
 consul: {address: "http://consul:8500"}
 nodes:
 - name: $NODE
-  address: ${address%% *}:8000
+  address: ${address%%$'\n'*}:8000
   rack: $RACK
   host: $HOSTNAME
   gpu_kind: $GPU_KIND

@@ -10,8 +10,10 @@ readonly KEYRING=/usr/share/keyrings/debian-archive-keyring.gpg
 
 say() { echo "base-images: $*" >&2; }
 
+full_name_of() { sed -n "s/^$1=//p" .env; }
+
 # Without the digest: an image that was not pulled has none.
-name_of() { sed -n "s/^$1=\([^@]*\).*/\1/p" .env; }
+name_of() { full_name_of "$1" | cut -d@ -f1; }
 
 there() { docker image inspect "$1" >/dev/null 2>&1 || docker pull --quiet "$1" >/dev/null 2>&1; }
 
@@ -53,8 +55,10 @@ END
 }
 
 consul() {
+  local context=build/consul-image
   bash tests/integration/harness/consul-server.sh
-  build "$1" "$(dirname "$(PATH=build/consul:$PATH type -P consul)")" <<END
+  install -D "$(PATH=build/consul:$PATH type -P consul)" "$context/consul"
+  build "$1" "$context" <<END
 COPY consul /bin/
 ENTRYPOINT ["consul"]
 END
@@ -62,7 +66,7 @@ END
 
 for kind in debian redis consul prometheus grafana; do
   name=$(name_of "${kind^^}_IMAGE")
-  if there "$name"; then
+  if there "$(full_name_of "${kind^^}_IMAGE")" || docker image inspect "$name" >/dev/null 2>&1; then
     continue
   elif declare -F "$kind" >/dev/null; then
     "$kind" "$name"

@@ -71,7 +71,9 @@ class Stack:
         self.compose("up", "--detach", "--no-build", *self.services())
 
     def down(self) -> None:
-        self.compose("down", "--volumes", "--remove-orphans")
+        profiles = [word for name in ("load", "chaos") for word in ("--profile", name)]
+        self.compose(*profiles, "down", "--volumes", "--remove-orphans")
+        assert not self.containers()
 
     def kill(self, service: str) -> None:
         self.compose("kill", service)

@@ -62,7 +62,11 @@ async def run_chaos(
         await _round(session, scenario, tell)
         while repeat:
             await _rehearse(session, scenario, math.inf)
-            await _round(session, scenario, tell)
+            try:
+                await _round(session, scenario, tell)
+            except NodeAwayError as error:
+                # It went away after the rehearsal.
+                log.warning("waiting: %s", error)
 
 
 async def _rehearse(session: aiohttp.ClientSession, scenario: Scenario, patience_s: float) -> None:

@@ -46,13 +46,24 @@ def test_every_variable_has_a_value() -> None:
 def test_ports_are_of_this_machine_only() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert ports
-    assert all(port.startswith("127.0.0.1:") for port in ports)
+    addresses = {port.split(":")[0] for port in ports}
+    assert addresses == {"127.0.0.1", "${CONTROL_PLANE_ADDRESS}"}
+    assert ENV["CONTROL_PLANE_ADDRESS"] == "127.0.0.1"
+
+
+def test_each_image_of_ours_is_built_by_one_service_and_never_pulled() -> None:
+    # Builders that export several at once fail where two services build one name.
+    ours = {name: one for name, one in SERVICES.items() if one["image"].startswith("isocost/")}
+    building = [one["image"] for one in ours.values() if "build" in one]
+    assert sorted(building) == ["isocost/envoy", "isocost/fake-node", "isocost/isocost"]
+    assert {one["image"] for one in ours.values()} == set(building)
+    assert all(one["pull_policy"] == "never" for one in ours.values())
 
 
 def test_the_configurations_are_valid() -> None:
     control = load(ControlPlaneConfig, COMPOSE / "control-plane" / "control-plane.yaml")
     assert control.discovery.consul is not None
-    assert load(AgentConfig, COMPOSE / "gpu-agent.yaml").nodes
+    assert load(AgentConfig, COMPOSE / "gpu-agent" / "agent.yaml").nodes
 
 
 def test_chaos_and_load_know_the_nodes() -> None:
@@ -82,7 +93,9 @@ def test_two_racks_of_four() -> None:
     assert all(SERVICES[name]["environment"]["NODE"] == name for name in NODES)
 
 
-@pytest.mark.parametrize("name", ["envoy", "control-plane", "load", "chaos", "gpu-agent", *NODES])
+@pytest.mark.parametrize(
+    "name", ["envoy", "control-plane", "load", "chaos", "gpu-agent", *sorted(NODES)]
+)
 def test_our_containers_are_contained(name: str) -> None:
     service = SERVICES[name]
     assert service["read_only"] is True
