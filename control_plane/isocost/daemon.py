@@ -71,6 +71,9 @@ _LIVE = frozenset(
 
 #: How often the names of the roster are compared with those that are kept.
 _KEEP_ROSTER_S = 1.0
+#: How often it is looked whether the endpoints' weights are due, and how long after a tick: its
+#: table has left by then.
+_ENDPOINTS_S, _AFTER_TICK_S = 1.0, 0.1
 
 
 class ControlPlane:
@@ -247,6 +250,7 @@ class ControlPlane:
                 for work in (
                     stop.wait(),
                     self._tick_forever(),
+                    self._refresh_endpoints_forever(),
                     self.reload.run(),
                     *self._discovering(),
                     *self._keeping(),
@@ -293,6 +297,14 @@ class ControlPlane:
     async def _tick_forever(self) -> None:
         async for now_s in ticks_of(lambda: self._config.tick_ms / 1e3):
             self._tick(now_s, int(time.time() * 1e3))
+
+    async def _refresh_endpoints_forever(self) -> None:
+        async for now_s in ticks(_ENDPOINTS_S, -_AFTER_TICK_S):
+            try:
+                self._pipeline.refresh_endpoints(now_s)
+            except Exception:
+                # As for a tick; the next try comes soon.
+                log.exception("the endpoints' weights could not be published")
 
     def _tick(self, now_s: float, unix_ms: int) -> None:
         try:

@@ -282,15 +282,12 @@ class Pipeline:
             self._observer.placements.take(),
         )
         health = _health(latest, orders.held)
-        weights_due = now_s - self._endpoint_weights_s >= ENDPOINT_WEIGHTS_S
         types = [roster_content, table_resources(latest.table_version, table)]
         estimates = self._estimates.due(now_s)
         if estimates is not None:
             types.append(estimates)
-        endpoints_due = (
-            weights_due
-            or roster is not self._roster
-            or not np.array_equal(health, self._endpoint_health)
+        endpoints_due = roster is not self._roster or not np.array_equal(
+            health, self._endpoint_health
         )
         if endpoints_due:
             types.append(self._endpoints(latest, health))
@@ -300,6 +297,15 @@ class Pipeline:
         self._rows, self._row_constants = rows, row_constants
         if endpoints_due:
             self._endpoint_health, self._endpoint_weights_s = health, now_s
+
+    def refresh_endpoints(self, now_s: float) -> None:
+        """Publish the weights of Envoy's fallback, when they are due. Not in a tick: of a large
+        fleet they take a quarter of one, and no table should come later for that.
+        """
+        if self.latest is None or now_s - self._endpoint_weights_s < ENDPOINT_WEIGHTS_S:
+            return
+        self._cache.publish(self._endpoints(self.latest, self._endpoint_health))
+        self._endpoint_weights_s = now_s
 
     def _observed(
         self, rows: ModelRows, node_ids: tuple[int, ...], now_s: float

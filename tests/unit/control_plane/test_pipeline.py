@@ -246,12 +246,26 @@ def test_endpoints_follow_health_at_once_and_weights_every_ten_seconds() -> None
     bench.run(1.2, sample(A), sample(B, kv_usage=0.9, engine_up=False))
     lost = endpoints(bench)
     assert lost != first
-    bench.run(ENDPOINT_WEIGHTS_S + 1.0, sample(A), sample(B, kv_usage=0.5, engine_up=False))
-    assert endpoints(bench) == lost
-    bench.run(ENDPOINT_WEIGHTS_S + 1.8, sample(A, kv_usage=0.9), sample(B, engine_up=False))
-    assert endpoints(bench) == lost
-    bench.run(ENDPOINT_WEIGHTS_S + 2.0, sample(A), sample(B, kv_usage=0.9))
-    assert endpoints(bench) not in (first, lost)
+    bench.run(1.4, sample(A), sample(B, kv_usage=0.9))
+    back = endpoints(bench)
+    bench.run(ENDPOINT_WEIGHTS_S + 1.0, sample(A), sample(B, kv_usage=0.5))
+    bench.pipeline.refresh_endpoints(ENDPOINT_WEIGHTS_S + 1.1)
+    assert endpoints(bench) == back
+    bench.run(ENDPOINT_WEIGHTS_S + 2.0, sample(A), sample(B, kv_usage=0.5))
+    assert endpoints(bench) == back
+    bench.pipeline.refresh_endpoints(ENDPOINT_WEIGHTS_S + 2.1)
+    weighed = endpoints(bench)
+    # It has warmed up.
+    assert weighed == first != back
+    bench.run(ENDPOINT_WEIGHTS_S + 2.2, sample(A), sample(B, kv_usage=0.2))
+    bench.pipeline.refresh_endpoints(ENDPOINT_WEIGHTS_S + 2.3)
+    assert endpoints(bench) == weighed
+
+
+def test_nothing_is_refreshed_before_the_first_roster() -> None:
+    bench = Bench()
+    bench.pipeline.refresh_endpoints(ENDPOINT_WEIGHTS_S + 1.0)
+    assert bench.published(ENDPOINTS) is None
 
 
 class FailingOnce:
