@@ -67,18 +67,18 @@ RUN python3 requirements.py dependencies redis > requirements.txt \
  && rm -r /opt/isocost/lib/python3.13/site-packages/numpy/*/tests
 
 FROM dependencies AS package
+# Whatever modes a checkout has.
+COPY compose/answers.sh compose/fake-node.sh ./
+RUN install -D -m 755 answers.sh /opt/scripts/answers && install -m 755 fake-node.sh /opt/scripts/fake-node
 COPY LICENSE README.md ./
 COPY envoy envoy
-COPY control_plane control_plane
 COPY --from=filter /src/control_plane/isocost/data/isocost.wasm control_plane/isocost/data/
+COPY control_plane control_plane
 RUN /opt/build/bin/python -m hatchling build --target wheel \
  && /opt/build/bin/pip --python /opt/isocost install --no-deps --prefix /opt/code dist/*.whl \
  && PYTHONPATH=/opt/code/lib/python3.13/site-packages /opt/isocost/bin/python \
     /opt/code/bin/isocost config bootstrap --control-plane control-plane:18000 \
     --admin 0.0.0.0:9901 --wasm /usr/share/isocost/isocost.wasm --output envoy.yaml
-# Whatever modes a checkout has.
-COPY compose/answers.sh compose/fake-node.sh ./
-RUN install -D -m 755 answers.sh /opt/scripts/answers && install -m 755 fake-node.sh /opt/scripts/fake-node
 
 # --- images ---------------------------------------------------------------------------------------
 
@@ -93,22 +93,25 @@ EXPOSE 10000 9901
 ENTRYPOINT ["envoy"]
 CMD ["--config-path", "/etc/isocost/envoy.yaml", "--disable-hot-restart"]
 
-FROM ${DEBIAN_IMAGE} AS isocost
+FROM ${DEBIAN_IMAGE} AS runtime
 RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates python3 \
  && apt-get clean && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --no-create-home isocost \
  && install -d -o isocost /var/lib/isocost
 COPY --from=dependencies /opt/isocost /opt/isocost
-COPY --from=package /opt/code /opt/isocost
 COPY --from=package /opt/scripts/answers /usr/local/bin/
 ENV PATH=/opt/isocost/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 10001
 EXPOSE 18000 18080 18081
+
+# The code comes last, so that a change of it makes one layer.
+FROM runtime AS isocost
 ENTRYPOINT ["isocost"]
 CMD ["--help"]
+COPY --from=package /opt/code /opt/isocost
 
-FROM isocost AS fake-node
+FROM runtime AS fake-node
 ARG NVML=/opt/isocost/lib/python3.13/site-packages/isocost/data/nvml
 COPY --from=fake-nvml /src/libnvidia-ml.so.1 ${NVML}/
 COPY --from=package /opt/scripts/fake-node /usr/local/bin/
@@ -116,3 +119,4 @@ ENV LD_LIBRARY_PATH=${NVML} ISOCOST_FAKE_NVML=/tmp/machine/nvml
 EXPOSE 8000
 ENTRYPOINT ["fake-node"]
 CMD []
+COPY --from=package /opt/code /opt/isocost
