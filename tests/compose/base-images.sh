@@ -19,11 +19,11 @@ there() { docker image inspect "$1" >/dev/null 2>&1 || docker pull --quiet "$1" 
 
 debian() {
   local work=$(mktemp -d)
-  debootstrap --keyring "$KEYRING" --variant=minbase trixie "$work/root" "$(debian_mirror)" \
+  debootstrap --keyring "$KEYRING" --variant=minbase trixie "$work/tree" "$(debian_mirror)" \
     >"$work/log" 2>&1 || { tail "$work/log" >&2; return 1; }
-  rm -rf "$work"/root/var/{cache/apt/archives/*.deb,lib/apt/lists/*} \
-    "$work"/root/usr/share/{doc,man,locale}/*
-  tar -C "$work/root" -c . | docker import --change 'CMD ["bash"]' - "$1" >/dev/null
+  rm -rf "$work"/tree/var/{cache/apt/archives/*.deb,lib/apt/lists/*} \
+    "$work"/tree/usr/share/{doc,man,locale}/*
+  tar -C "$work/tree" -c . | docker import --change 'CMD ["bash"]' - "$1" >/dev/null
   rm -rf --one-file-system "$work"
 }
 

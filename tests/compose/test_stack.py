@@ -24,6 +24,12 @@ NODES = {f"node-{rack}-{number}" for rack in (1, 2) for number in (1, 2, 3, 4)}
 OURS = {*NODES, "envoy", "control-plane"}
 MODEL = "llama-3.1-8b"
 
+#: A trace in place of the one that the profile `load` replays, in a container of its own.
+BENCH = [
+    *("run", "--no-deps", "--rm", "-T", "load"),
+    *("bench", "--url", "http://envoy:10000", "--model", MODEL, "--rate", "20", "--json"),
+]
+
 READY_S = 60.0
 #: As long as the kill sequence is under load.
 LOAD_S = 60
@@ -116,23 +122,11 @@ def test_openai_client() -> None:
 
 def test_load_profile_replays_a_trace(stack: Stack) -> None:
     output = stack.compose(
-        "run",
-        "--no-deps",
-        "--rm",
-        "-T",
-        "load",
-        "bench",
-        "--url",
-        "http://envoy:10000",
-        "--model",
-        MODEL,
+        *BENCH,
         "--control-plane",
         "control-plane:18080",
-        "--rate",
-        "20",
         "--duration",
         "20",
-        "--json",
     )
     report = json.loads(output)
     assert report["requests"]["sent"] == report["requests"]["ok"] > 300
@@ -162,23 +156,11 @@ def test_grafana_has_the_dashboard_and_the_data_source(stack: Stack) -> None:
 def test_kills_in_turn_fail_no_request(stack: Stack) -> None:
     # Answers in one piece: what a killed node has begun to stream nobody can take back.
     load = stack.popen(
-        "run",
-        "--no-deps",
-        "--rm",
-        "-T",
-        "load",
-        "bench",
-        "--url",
-        "http://envoy:10000",
-        "--model",
-        MODEL,
-        "--rate",
-        "20",
+        *BENCH,
         "--duration",
         str(LOAD_S),
         "--body",
         '{"stream": false}',
-        "--json",
     )
     try:
         before = requests_of(stack, "node-1-1")
